@@ -1,0 +1,105 @@
+"""The answer writer of the chat graph.
+
+It reads the whole conversation and the visitor's own words: what was searched is retrieval's
+business and never shown to it. Without a model, or when the model fails, it quotes the best passages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
+
+from ixchat.nodes.knowledge_retriever import Deps
+from ixinfra.llm import content_text
+from ixinfra.tracing import Span
+
+MAX_PASSAGES = 6  # what a small model still reads with attention
+MAX_QUOTES = 2
+MAX_QUOTE_CHARS = 420
+
+ANSWER_PROMPT = """\
+You answer visitors on the website of {company}. Use the passages below and the conversation; when \
+they do not hold the answer, say so in one sentence and offer to pass the question on. Answer in the \
+visitor's language, in at most five sentences, and name the passage a fact comes from as [n].
+
+Passages:
+{passages}"""
+
+NOTHING_FOUND = {
+    "fr": "Je n'ai rien trouvé à ce sujet dans nos documents.",
+    "en": "I found nothing about this in our documents.",
+    "es": "No he encontrado nada sobre esto en nuestros documentos.",
+    "it": "Non ho trovato nulla su questo nei nostri documenti.",
+    "de": "Dazu habe ich in unseren Unterlagen nichts gefunden.",
+}
+
+
+def passages_of(documents: Sequence[Document]) -> list[Document]:
+    """The text passages among retrieved documents, best first; entities and relations are left out."""
+    return [document for document in documents if document.metadata.get("kind", "chunk") == "chunk"]
+
+
+def quote_passages(documents: Sequence[Document], language: str = "en") -> str:
+    """The best passages, word for word, each with its source. Never empty."""
+    passages = passages_of(documents)[:MAX_QUOTES]
+    if not passages:
+        return NOTHING_FOUND.get(language, NOTHING_FOUND["en"])
+    return "\n\n".join(f"« {_cut(p.page_content)} »\n— {p.metadata.get('source', '?')}" for p in passages)
+
+
+async def write_answer(
+    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps, *, language: str = "en"
+) -> AIMessage:
+    """Answer the last message of the conversation.
+
+    With `deps.answer_model` the tokens reach the host's `messages` stream as they come. A model that
+    fails is replaced by quotes; `additional_kwargs["fallback"]` then names the exception's class.
+    """
+    with deps.tracer.span("answer-writer", "chain", input={"documents": len(documents)}) as span:
+        if deps.answer_model is None:
+            return AIMessage(quote_passages(documents, language))
+        try:
+            return await _stream_answer(deps.answer_model, messages, documents, deps, span)
+        except Exception as error:  # whatever a provider's client raises
+            span.fail(error)
+            return AIMessage(
+                quote_passages(documents, language), additional_kwargs={"fallback": type(error).__name__}
+            )
+
+
+async def _stream_answer(
+    model: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    documents: Sequence[Document],
+    deps: Deps,
+    span: Span,
+) -> AIMessage:
+    passages = "\n\n".join(
+        f"[{number}] {passage.page_content}"
+        for number, passage in enumerate(passages_of(documents)[:MAX_PASSAGES], start=1)
+    )
+    system = ANSWER_PROMPT.format(company=deps.company_name or "the company", passages=passages or "(none)")
+    prompt: list[BaseMessage] = [SystemMessage(system), *messages]
+    answer: Any = None
+    with deps.tracer.span("answer-model", "generation", input={"messages": len(prompt)}) as generation:
+        async for chunk in model.astream(prompt):
+            answer = chunk if answer is None else answer + chunk
+        usage = getattr(answer, "usage_metadata", None) or {}
+        generation.update(
+            output=content_text(answer.content) if answer is not None else "",
+            usage={key: value for key, value in usage.items() if isinstance(value, int)},
+        )
+    if answer is None or not content_text(answer.content).strip():
+        raise ValueError("the answer model returned nothing")
+    span.update(output={"characters": len(content_text(answer.content))})
+    return AIMessage(content_text(answer.content), id=answer.id)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_QUOTE_CHARS:
+        return text
+    return text[:MAX_QUOTE_CHARS].rsplit(" ", 1)[0] + " …"
