@@ -8,7 +8,6 @@ its deadline. `retrieval_node` fits both into LangGraph.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -223,7 +222,7 @@ class _Run:
     plan: Plan
     lanes: Lanes
     emit: Emit
-    clock: Clock = field(default_factory=lambda: Clock(time.perf_counter))
+    clock: Clock = field(default_factory=lambda: Clock(asyncio.get_running_loop().time))
     searches: list[Search] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     check: Step | None = None

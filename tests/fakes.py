@@ -1,0 +1,123 @@
+"""Hand-written stand-ins with the protocols of the real parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.documents import Document
+
+from ixchat.utils.resolution import Resolution, Resolver, Turn
+from ixinfra.config.settings import RagMode
+
+T = TypeVar("T")
+
+
+class FakeRetriever:
+    """An engine whose searches are scripted: how long each takes, what it finds, how it misbehaves.
+
+    Each call takes the next script; the last one repeats. A script is a list of passages to find, or
+    an exception to raise.
+    """
+
+    def __init__(
+        self,
+        *scripts: Sequence[str] | Exception,
+        rag_mode: RagMode = "mix",
+        delay_s: float = 0.0,
+        ignores_cancel_for_s: float = 0.0,
+        cleanup_s: float = 0.0,
+        raises_in_cancel: bool = False,
+    ) -> None:
+        self.scripts = list(scripts) or [["a passage"]]
+        self.mode = rag_mode
+        self.delay_s = delay_s
+        self.ignores_cancel_for_s = ignores_cancel_for_s
+        self.cleanup_s = cleanup_s
+        self.raises_in_cancel = raises_in_cancel
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.cancelled = 0
+        self.cleaned_up = 0
+
+    @property
+    def rag_mode(self) -> RagMode:
+        return self.mode
+
+    @property
+    def queries(self) -> list[str]:
+        return [query for query, _ in self.calls]
+
+    async def ainvoke(self, input: str, **kwargs: Any) -> list[Document]:
+        script = self.scripts[min(len(self.calls), len(self.scripts) - 1)]
+        self.calls.append((input, kwargs))
+        try:
+            await asyncio.sleep(self.delay_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            if self.raises_in_cancel:
+                raise RuntimeError("clean-up failed") from None
+            if self.cleanup_s:
+                await asyncio.sleep(self.cleanup_s)
+            self.cleaned_up += 1
+            if not self.ignores_cancel_for_s:
+                raise
+            await asyncio.sleep(self.ignores_cancel_for_s)
+        if isinstance(script, Exception):
+            raise script
+        return [Document(text, metadata={"kind": "chunk", "source": f"{text}.md"}) for text in script]
+
+
+def resolver_that(
+    answer: Callable[[Turn], Resolution] | Exception, *, delay_s: float = 0.0, ignores_cancel_for_s: float = 0.0
+) -> Resolver:
+    """A resolver that takes `delay_s` seconds and then answers, or raises."""
+
+    async def resolve(turn: Turn) -> Resolution:
+        try:
+            await asyncio.sleep(delay_s)
+        except asyncio.CancelledError:
+            if not ignores_cancel_for_s:
+                raise
+            await asyncio.sleep(ignores_cancel_for_s)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(turn)
+
+    return resolve
+
+
+def resolves_to(name: str) -> Callable[[Turn], Resolution]:
+    """A verdict that appends a name."""
+    return lambda turn: Resolution(f"{turn.query} — {name}", "resolve", trace={"entity": name})
+
+
+def keeps(turn: Turn) -> Resolution:
+    """The verdict KEEP."""
+    return Resolution(turn.query, "keep")
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock jumps to the next timer instead of waiting: seconds cost nothing, and exact
+    times can be asserted however busy the machine is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now_s = 0.0
+        select = self._selector.select
+
+        def jump(timeout: float | None = None) -> Any:
+            if timeout:
+                self._now_s += timeout
+            return select(0 if timeout is not None else None)
+
+        self._selector.select = jump
+
+    def time(self) -> float:
+        return self._now_s
+
+
+def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` on a `VirtualTimeLoop`."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main)
