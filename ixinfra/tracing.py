@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
-from typing import Any, Literal, Protocol
+from contextvars import ContextVar, Token
+from typing import Any, Literal, Protocol, TypeVar
 
 SpanKind = Literal["span", "agent", "tool", "chain", "retriever", "generation", "embedding"]
 CancelCause = Literal["superseded", "redirected", "client_gone", "deadline"]
+
+_T = TypeVar("_T")
 
 
 class Span(Protocol):
@@ -45,16 +47,22 @@ class Tracer(Protocol):
         session_id: str = "",
         tenant_id: str = "",
         user_id: str = "",
+        trace_id: str = "",
         config: Mapping[str, Any] | None = None,
-    ) -> AbstractContextManager[None]:
+    ) -> AbstractContextManager[str]:
         """Make this tracer the ambient one and put session and tenant on every span inside.
 
         Args:
-            session_id: Conversation; empty is left out.
-            tenant_id: Tenant; empty is left out.
-            user_id: Visitor; empty is left out.
-            config: The LangGraph run's config. Where the host passes a Langfuse callback handler,
-                spans nest under the node span of that handler.
+            session_id: Conversation; empty is left out (or taken from an enclosing `turn`).
+            tenant_id: Tenant; likewise.
+            user_id: Visitor; likewise.
+            trace_id: Trace to continue: what an earlier `turn` of the same run gave. Two nodes of one
+                run share a trace this way. A span of the host that is open around them wins.
+            config: The LangGraph run's config; the one being served where it is left out. Where the
+                host passes a Langfuse callback handler, spans nest under the node span of that handler.
+
+        Returns:
+            A context manager that gives the trace id (32 hex digits), or "" when nothing is recorded.
         """
 
     def span(
@@ -65,8 +73,9 @@ class Tracer(Protocol):
         input: Any = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> AbstractContextManager[Span]:
-        """Open a span under the current one. An exception marks it failed, a cancellation cancelled
-        (cause `client_gone` unless `Span.cancel` said otherwise); both go through."""
+        """Open a span under the current one. An exception marks it failed, a cancellation cancelled;
+        both go through. The cause is what `Span.cancel` said, else the message of the cancellation
+        (`task.cancel("superseded")`), else `client_gone`. Never hold one open across a `yield`."""
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Export what is pending, for at most `timeout_s` seconds."""
@@ -85,16 +94,12 @@ class _NoSpan:
 
 class _NoTracer:
     @contextlib.contextmanager
-    def turn(self, **_attributes: Any) -> Iterator[None]:
-        token = _AMBIENT.set(self)
-        try:
-            yield
-        finally:
-            _AMBIENT.reset(token)
+    def turn(self, **_attributes: Any) -> Iterator[str]:
+        with ambient(self):
+            yield ""
 
-    @contextlib.contextmanager
-    def span(self, name: str, kind: SpanKind = "span", **_facts: Any) -> Iterator[Span]:
-        yield _NO_SPAN
+    def span(self, name: str, kind: SpanKind = "span", **_facts: Any) -> AbstractContextManager[Span]:
+        return contextlib.nullcontext(_NO_SPAN)
 
     def close(self, timeout_s: float = 1.0) -> None:
         return None
@@ -108,3 +113,23 @@ _AMBIENT: ContextVar[Tracer] = ContextVar("ix_tracer", default=NO_TRACER)
 def current_tracer() -> Tracer:
     """The tracer of the turn being served; `NO_TRACER` outside a turn."""
     return _AMBIENT.get()
+
+
+@contextlib.contextmanager
+def ambient(tracer: Tracer) -> Iterator[None]:
+    """Make `tracer` the current one inside the block."""
+    token = _AMBIENT.set(tracer)
+    try:
+        yield
+    finally:
+        reset(_AMBIENT, token)
+
+
+def reset(var: ContextVar[_T], token: Token[_T]) -> bool:
+    """Restore `var`. False where the block is left in another context than it was entered in (a generator
+    closed from elsewhere): nothing is to be restored there, and nothing is raised."""
+    try:
+        var.reset(token)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,321 @@
+"""The span tree of a turn and the rules of tracing: what a cancellation or an exception looks like, that
+tracing never raises, never repeats the work and never makes it wait.
+
+`SinkTracer` keeps the tree and hands each span to its sinks; `RecordingTracer` keeps it in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Protocol, TypeVar, get_args
+
+from ixinfra.tracing import CancelCause, Span, SpanKind, Tracer, ambient, reset
+
+SpanStatus = Literal["ok", "error", "cancelled"]
+
+_T = TypeVar("_T")
+_CAUSES: tuple[CancelCause, ...] = get_args(CancelCause)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SpanRecord:
+    """One span as it happened.
+
+    Attributes:
+        trace_id: 32 hex digits, the same for every span of one turn.
+        start_ms: Milliseconds since the outermost `turn` block around it began.
+        end_ms: Likewise; None while the span is open.
+        error: Class name of the exception or a reason; "" unless `status` is "error".
+        cancel_cause: Why it was cancelled; None unless `status` is "cancelled".
+        usage: Token counts (`input`, `output`, `total`, …).
+    """
+
+    name: str
+    kind: SpanKind
+    trace_id: str
+    session_id: str
+    tenant_id: str
+    start_ms: float
+    end_ms: float | None = None
+    input: Any = None
+    output: Any = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    model: str | None = None
+    model_parameters: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=dict)
+    status: SpanStatus = "ok"
+    error: str = ""
+    cancel_cause: CancelCause | None = None
+    children: list[SpanRecord] = field(default_factory=list)
+
+    @property
+    def level(self) -> Literal["DEFAULT", "ERROR"]:
+        """The level a viewer shows; a cancelled span is no error."""
+        return "ERROR" if self.status == "error" else "DEFAULT"
+
+    def update(
+        self,
+        *,
+        output: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        model_parameters: Mapping[str, Any] | None = None,
+        usage: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add facts; metadata, parameters and usage merge key by key."""
+        if output is not None:
+            self.output = output
+        if model is not None:
+            self.model = model
+        self.metadata.update(metadata or {})
+        self.model_parameters.update(model_parameters or {})
+        self.usage.update(usage or {})
+
+    def fail(self, error: BaseException | str) -> None:
+        """Mark as failed."""
+        reason = error if isinstance(error, str) else type(error).__name__
+        # A reason is a word of ours; a sentence could be an exception's text.
+        self.status, self.error = "error", reason if reason.isidentifier() else "error"
+
+    def cancel(self, cause: CancelCause) -> None:
+        """Mark as cancelled."""
+        self.status, self.cancel_cause = "cancelled", cause
+        self.metadata.update(cancelled=True, cancel_cause=cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What every span of one turn shares."""
+
+    trace_id: str = ""
+    session_id: str = ""
+    tenant_id: str = ""
+    user_id: str = ""
+    started_s: float = field(default_factory=time.perf_counter)
+
+
+class Sink(Protocol):
+    """Where spans go. A sink may raise: the tracer goes on without it."""
+
+    def outer_trace_id(self, config: Mapping[str, Any] | None) -> str:
+        """Trace of the host's span that this turn will hang under, or ""."""
+
+    def enter(self, scope: Scope, config: Mapping[str, Any] | None) -> Undo | None:
+        """Begin a turn in this context."""
+
+    def start(self, span: SpanRecord, parent: Any) -> Any:
+        """Begin a span; `parent` is what `start` gave for the enclosing span, None for a root.
+
+        Returns:
+            Anything but None: it comes back in `end`, in `leave`, and as `parent` of the spans inside.
+        """
+
+    def end(self, span: SpanRecord, handle: Any) -> None:
+        """Write the facts of a finished span and end it. May run in another context than `start`."""
+
+    def leave(self, handle: Any) -> None:
+        """Make the enclosing span current again, in the context that ran `start`."""
+
+    def close(self, timeout_s: float) -> None:
+        """Export what is pending, for at most `timeout_s` seconds."""
+
+
+Undo = Callable[[], None]
+
+
+class SinkTracer:
+    """Keeps the tree of the turn being served and hands every span to its sinks."""
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks = tuple(sinks)
+
+    def turn(
+        self,
+        *,
+        session_id: str = "",
+        tenant_id: str = "",
+        user_id: str = "",
+        trace_id: str = "",
+        config: Mapping[str, Any] | None = None,
+    ) -> AbstractContextManager[str]:
+        """See `Tracer.turn`."""
+        outer = _SCOPE.get() or Scope()
+        above = [_quietly(sink.outer_trace_id, config) for sink in self._sinks]
+        scope = Scope(
+            trace_id=next(filter(None, above), None) or outer.trace_id or trace_id or secrets.token_hex(16),
+            session_id=session_id or outer.session_id,
+            tenant_id=tenant_id or outer.tenant_id,
+            user_id=user_id or outer.user_id,
+            started_s=outer.started_s,
+        )
+        return _Turn(self, self._sinks, scope, config)
+
+    def span(
+        self,
+        name: str,
+        kind: SpanKind = "span",
+        *,
+        input: Any = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> AbstractContextManager[Span]:
+        """See `Tracer.span`."""
+        scope = _SCOPE.get() or Scope(trace_id=secrets.token_hex(16))
+        record = SpanRecord(
+            name, kind, scope.trace_id, scope.session_id, scope.tenant_id, _ms_since(scope), input=input
+        )
+        record.metadata.update(metadata or {})
+        return _OpenSpan(self._sinks, scope, record)
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """See `Tracer.close`."""
+        for sink in self._sinks:
+            _quietly(sink.close, timeout_s)
+
+
+class _Turn:
+    """The `with` block of `turn`. Leaving it in another context than it was entered in is harmless."""
+
+    def __init__(
+        self, tracer: Tracer, sinks: Sequence[Sink], scope: Scope, config: Mapping[str, Any] | None
+    ) -> None:
+        self._tracer, self._sinks, self._scope, self._config = tracer, sinks, scope, config
+        self._undo: list[Undo | None] = []
+
+    def __enter__(self) -> str:
+        self._ambient = ambient(self._tracer)
+        self._ambient.__enter__()
+        self._token = _SCOPE.set(self._scope)
+        self._undo = [_quietly(sink.enter, self._scope, self._config) for sink in self._sinks]
+        return self._scope.trace_id
+
+    def __exit__(self, *_exc: object) -> None:
+        if reset(_SCOPE, self._token):
+            for undo in reversed(self._undo):
+                if undo is not None:
+                    _quietly(undo)
+        self._ambient.__exit__(None, None, None)
+
+
+class _OpenSpan:
+    """The `with` block of `span`: the body runs exactly once, whatever the sinks do."""
+
+    def __init__(self, sinks: Sequence[Sink], scope: Scope, record: SpanRecord) -> None:
+        self._sinks, self._scope, self.record = sinks, scope, record
+        self.handles: list[Any] = []
+
+    def __enter__(self) -> Span:
+        parent = _CURRENT.get()
+        if parent is not None and parent._sinks is self._sinks:
+            parent.record.children.append(self.record)
+            above: Sequence[Any] = parent.handles
+        else:
+            above = [None] * len(self._sinks)
+        self.handles = [
+            _quietly(sink.start, self.record, handle) for sink, handle in zip(self._sinks, above, strict=True)
+        ]
+        self._token = _CURRENT.set(self)
+        return self.record
+
+    def __exit__(
+        self, _type: type[BaseException] | None, exc: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        record = self.record
+        if isinstance(exc, asyncio.CancelledError | GeneratorExit):
+            record.cancel(record.cancel_cause or _cause_of(exc))
+        elif exc is not None:
+            record.fail(exc)
+        record.end_ms = _ms_since(self._scope)
+        same_context = reset(_CURRENT, self._token)
+        for sink, handle in reversed(list(zip(self._sinks, self.handles, strict=True))):
+            if handle is not None:
+                _quietly(sink.end, record, handle)
+                if same_context:
+                    _quietly(sink.leave, handle)
+
+
+def _cause_of(exc: BaseException) -> CancelCause:
+    said = exc.args[0] if exc.args else None
+    return next((cause for cause in _CAUSES if cause == said), "client_gone")
+
+
+def _ms_since(scope: Scope) -> float:
+    return (time.perf_counter() - scope.started_s) * 1000
+
+
+def _quietly(step: Callable[..., _T], *args: Any) -> _T | None:
+    try:
+        return step(*args)
+    except Exception as error:
+        _log.debug("a tracing sink failed: %s", type(error).__name__)
+        return None
+
+
+@dataclass(slots=True)
+class TurnRecord:
+    """The spans of one trace; roots in the order they began."""
+
+    trace_id: str
+    session_id: str = ""
+    tenant_id: str = ""
+    spans: list[SpanRecord] = field(default_factory=list)
+
+
+class _Memory:
+    """The sink of `RecordingTracer`: keeps the roots, whose `children` hold the rest."""
+
+    def __init__(self) -> None:
+        self.turns: dict[str, TurnRecord] = {}
+
+    def outer_trace_id(self, config: Mapping[str, Any] | None) -> str:
+        return ""
+
+    def enter(self, scope: Scope, config: Mapping[str, Any] | None) -> None:
+        self.turns.setdefault(scope.trace_id, TurnRecord(scope.trace_id, scope.session_id, scope.tenant_id))
+
+    def start(self, span: SpanRecord, parent: Any) -> Any:
+        if parent is None:
+            turn = self.turns.setdefault(
+                span.trace_id, TurnRecord(span.trace_id, span.session_id, span.tenant_id)
+            )
+            turn.spans.append(span)
+        return span
+
+    def end(self, span: SpanRecord, handle: Any) -> None:
+        return None
+
+    def leave(self, handle: Any) -> None:
+        return None
+
+    def close(self, timeout_s: float) -> None:
+        return None
+
+
+class RecordingTracer(SinkTracer):
+    """Keeps every turn in memory, as it happened and unmasked: for `ix demo` and for tests."""
+
+    def __init__(self) -> None:
+        self._memory = _Memory()
+        super().__init__([self._memory])
+
+    @property
+    def turns(self) -> list[TurnRecord]:
+        """The turns so far, oldest first."""
+        return list(self._memory.turns.values())
+
+    def take(self) -> list[TurnRecord]:
+        """The turns so far, which are then forgotten."""
+        taken, self._memory.turns = self.turns, {}
+        return taken
+
+
+_SCOPE: ContextVar[Scope | None] = ContextVar("ix_trace_scope", default=None)
+_CURRENT: ContextVar[_OpenSpan | None] = ContextVar("ix_span", default=None)
