@@ -148,7 +148,7 @@ def sign_test(better: int, worse: int) -> float:
     if n == 0:
         return 1.0
     tail = sum(math.comb(n, k) for k in range(min(better, worse) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return min(1.0, tail / (1 << (n - 1)))
 
 
 def mcnemar(control: Sequence[bool], treated: Sequence[bool]) -> float:
@@ -208,7 +208,7 @@ def items_needed(
     """
     if effect == 0:
         return 0
-    ratio = detectable_effect(se, power=power, confidence=confidence) / abs(effect)
+    ratio: float = detectable_effect(se, power=power, confidence=confidence) / abs(effect)
     return max(1, math.ceil(n_items * ratio * ratio - 1e-9))
 
 
