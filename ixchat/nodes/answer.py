@@ -7,15 +7,13 @@ business and never shown to it. Without a model, or when the model fails, it quo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
 
 from ixchat.nodes.knowledge_retriever import Deps
-from ixinfra.llm import content_text
-from ixinfra.tracing import Span
+from ixinfra.errors import ModelError
+from ixinfra.llm import stream_text
 
 MAX_PASSAGES = 6  # what a small model still reads with attention
 MAX_QUOTES = 2
@@ -52,51 +50,36 @@ def quote_passages(documents: Sequence[Document], language: str = "en") -> str:
 
 
 async def write_answer(
-    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps, *, language: str = "en"
+    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps
 ) -> AIMessage:
     """Answer the last message of the conversation.
 
     With `deps.answer_model` the tokens reach the host's `messages` stream as they come. A model that
-    fails is replaced by quotes; `additional_kwargs["fallback"]` then names the exception's class.
+    fails is replaced by quotes; `additional_kwargs["fallback"]` then holds the reason.
     """
     with deps.tracer.span("answer-writer", "chain", input={"documents": len(documents)}) as span:
         if deps.answer_model is None:
-            return AIMessage(quote_passages(documents, language))
+            return AIMessage(quote_passages(documents, deps.language))
+        prompt = _prompt(messages, documents, deps)
         try:
-            return await _stream_answer(deps.answer_model, messages, documents, deps, span)
-        except Exception as error:  # whatever a provider's client raises
-            span.fail(error)
-            return AIMessage(
-                quote_passages(documents, language), additional_kwargs={"fallback": type(error).__name__}
-            )
+            pieces = [piece async for piece in stream_text(deps.answer_model, prompt, name="answer-model")]
+        except ModelError as error:
+            span.fail(error.reason)
+            quotes = quote_passages(documents, deps.language)
+            return AIMessage(quotes, additional_kwargs={"fallback": error.reason})
+        text = "".join(pieces).strip()
+        return AIMessage(text or quote_passages(documents, deps.language))
 
 
-async def _stream_answer(
-    model: BaseChatModel,
-    messages: Sequence[AnyMessage],
-    documents: Sequence[Document],
-    deps: Deps,
-    span: Span,
-) -> AIMessage:
+def _prompt(
+    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps
+) -> list[BaseMessage]:
     passages = "\n\n".join(
         f"[{number}] {passage.page_content}"
         for number, passage in enumerate(passages_of(documents)[:MAX_PASSAGES], start=1)
     )
     system = ANSWER_PROMPT.format(company=deps.company_name or "the company", passages=passages or "(none)")
-    prompt: list[BaseMessage] = [SystemMessage(system), *messages]
-    answer: Any = None
-    with deps.tracer.span("answer-model", "generation", input={"messages": len(prompt)}) as generation:
-        async for chunk in model.astream(prompt):
-            answer = chunk if answer is None else answer + chunk
-        usage = getattr(answer, "usage_metadata", None) or {}
-        generation.update(
-            output=content_text(answer.content) if answer is not None else "",
-            usage={key: value for key, value in usage.items() if isinstance(value, int)},
-        )
-    if answer is None or not content_text(answer.content).strip():
-        raise ValueError("the answer model returned nothing")
-    span.update(output={"characters": len(content_text(answer.content))})
-    return AIMessage(content_text(answer.content), id=answer.id)
+    return [SystemMessage(system), *messages]
 
 
 def _cut(text: str) -> str:

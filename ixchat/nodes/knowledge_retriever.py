@@ -23,7 +23,7 @@ from ixchat.utils.lanes import Lane, Lanes
 from ixchat.utils.query_keywords import has_reference_text, should_resolve
 from ixchat.utils.resolution import Fallback, Resolution, Resolver, Turn, keep_raw
 from ixinfra.errors import IxError, UnknownTenantError
-from ixinfra.tracing import NO_TRACER, CancelCause, Span, Tracer
+from ixinfra.tracing import NO_TRACER, CancelCause, Span, Tracer, ambient
 from ixrag.documents import Retriever, search_report
 
 Redirect = Callable[[Turn], Awaitable[str | None]]
@@ -47,6 +47,7 @@ class Deps:
         enabled: The switch `query_rewriter.enabled`. Off: the visitor's words and nothing else.
         tenant_id: Key of caches and spans.
         company_name: The company whose site this is.
+        language: Main language of its visitors, ISO 639 code.
         tracer: Where spans go.
         redirect: A branch that may end the turn while retrieval runs; None for none.
         answer_model: Writes answers in the chat graph; None quotes the best passages instead.
@@ -63,6 +64,7 @@ class Deps:
     enabled: bool = True
     tenant_id: str = ""
     company_name: str = ""
+    language: str = "en"
     tracer: Tracer = NO_TRACER
     redirect: Redirect | None = None
     answer_model: BaseChatModel | None = None
@@ -175,7 +177,7 @@ async def retrieve(turn: Turn, deps: Deps, plan: Plan | None = None, *, emit: Em
         Documents, decision and time line. An engine that failed gives no documents and a reason in
         `problems`, never an exception.
     """
-    with deps.tracer.span(
+    with ambient(deps.tracer), deps.tracer.span(
         "agent-knowledge-retriever",
         "agent",
         input={"query": turn.query, "earlier_messages": len(turn.messages)},

@@ -1,0 +1,92 @@
+"""`ix`: the commands, their options and their help."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ixchat.commands import ask as ask_command
+from ixchat.commands import chat as chat_command
+from ixchat.commands import config as config_command
+from ixchat.commands import demo as demo_command
+from ixinfra.config.loader import get_config
+from ixinfra.config.settings import Settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Decides what a chat turn should search for, and shows why.",
+)
+console = Console()
+
+Env = Annotated[str, typer.Option("--env", help="Environment: which TOML file is read.")]
+ConfigDir = Annotated[
+    Path | None, typer.Option("--config", help="Folder of the TOML files.", show_default=False)
+]
+TenantId = Annotated[str, typer.Option("--tenant", help="Tenant, as named in the TOML file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print data instead of a page.")]
+
+
+@app.command()
+def demo(
+    tenant: Annotated[
+        str, typer.Option("--tenant", help="Play this tenant's scenes alone.", show_default="all")
+    ] = "",
+    env: Env = "development",
+    config: ConfigDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play a scripted conversation on the sample knowledge base and show every decision."""
+    asyncio.run(demo_command.run(_settings(env, config), console, tenant=tenant, as_json=as_json))
+
+
+@app.command()
+def chat(tenant: TenantId = "advanced", env: Env = "development", config: ConfigDir = None) -> None:
+    """Talk to a tenant; /why shows the last turn's decision record."""
+    asyncio.run(chat_command.run(_settings(env, config), console, tenant=tenant))
+
+
+@app.command()
+def ask(
+    message: Annotated[str, typer.Argument(help="The visitor's message.")],
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", help="JSON file: [{role, content}, …], oldest first.", show_default=False),
+    ] = None,
+    tenant: TenantId = "advanced",
+    env: Env = "development",
+    config: ConfigDir = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the decision record.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search for one message, given the conversation before it."""
+    settings = _settings(env, config)
+    code = asyncio.run(
+        ask_command.run(
+            settings,
+            console,
+            message=message,
+            history=ask_command.read_history(history),
+            tenant=tenant,
+            explain=explain,
+            as_json=as_json,
+        )
+    )
+    raise typer.Exit(code)
+
+
+@app.command("config")
+def show_config(env: Env = "development", config: ConfigDir = None, as_json: AsJson = False) -> None:
+    """Show the effective configuration, secrets masked, and where each value comes from."""
+    config_command.run(_settings(env, config), console, as_json=as_json)
+
+
+def _settings(env: str, directory: Path | None) -> Settings:
+    return get_config(env, directory=directory)
+
+
