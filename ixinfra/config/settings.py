@@ -6,9 +6,10 @@ Each field's description is the comment line of that key in `config/*.toml` and 
 
 from __future__ import annotations
 
+import re
 import string
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -79,11 +80,21 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _matching(pattern: str, expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"expected {expected}, got {text[:80]!r}")
+        return text
+
+    return AfterValidator(check)
+
+
 Address = Annotated[str, AfterValidator(_without_password)]
 WebAddress = Annotated[Address, AfterValidator(_web_address)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
-RouteModel = Annotated[str, Field(pattern=r"^[a-z0-9_]+:\S+$")]
+Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "letters, digits, - and _, at most 64")]
+Language = Annotated[str, _matching(r"[a-z]{2,3}", "a language code such as 'fr'")]
+RouteModel = Annotated[str, _matching(r"[a-z0-9_]+:\S+", "'provider:name', such as 'openai:gpt-5.4-mini'")]
+VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
 Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 RoutedModel = Annotated[
     RouteModel,
@@ -111,6 +122,8 @@ class QueryRewriterConfig(Section):
 class ModelRoute(Section):
     """Which model answers one kind of question, and how long it may take."""
 
+    local: ClassVar[str] = "local:rules"
+
     model: RoutedModel = "local:rules"
     timeout_s: CallTimeout = 2.0
     max_retries: int = Field(
@@ -126,11 +139,17 @@ class ModelRoute(Section):
     base_url: Annotated[WebAddress | None, EmptyIsNone] = Field(
         None, description='Server that speaks the provider\'s protocol; "" is the provider itself.'
     )
-    api_key_env: Annotated[str | None, EmptyIsNone] = Field(
+    api_key_env: Annotated[VariableName | None, EmptyIsNone] = Field(
         None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description='Variable holding the API key; "" is the provider\'s own, and no key for a base_url.',
     )
+
+    @field_validator("model")
+    @classmethod
+    def _is_known_when_local(cls, model: str) -> str:
+        if model.startswith("local:") and model != cls.local:
+            raise ValueError(f"without a model this route can only be {cls.local!r}")
+        return model
 
     @property
     def provider(self) -> str:
@@ -147,6 +166,7 @@ class RewriterRoute(ModelRoute):
     """A visitor waits for it before the search starts."""
 
     timeout_s: CallTimeout = 1.0
+    max_tokens: MaxTokens = 128
 
 
 class KeywordRoute(ModelRoute):
@@ -158,6 +178,8 @@ class KeywordRoute(ModelRoute):
 
 class AnswerRoute(ModelRoute):
     """Writes prose, streamed while it is written."""
+
+    local: ClassVar[str] = "local:quote"
 
     model: RoutedModel = "local:quote"
     timeout_s: CallTimeout = 30.0
