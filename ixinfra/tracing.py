@@ -6,15 +6,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from ixinfra.config.settings import TracingConfig
+    from ixinfra.tracing_text import Mask
+    from ixinfra.tracing_tree import Sink
 
 SpanKind = Literal["span", "agent", "tool", "chain", "retriever", "generation", "embedding"]
 CancelCause = Literal["superseded", "redirected", "client_gone", "deadline"]
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class Span(Protocol):
@@ -113,6 +122,65 @@ _AMBIENT: ContextVar[Tracer] = ContextVar("ix_tracer", default=NO_TRACER)
 def current_tracer() -> Tracer:
     """The tracer of the turn being served; `NO_TRACER` outside a turn."""
     return _AMBIENT.get()
+
+
+def build_tracer(
+    config: TracingConfig,
+    *,
+    environment: str = "",
+    mask: Mask | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Tracer:
+    """The tracer that a configuration asks for.
+
+    Nothing is imported, opened or logged above DEBUG for an exporter that is off, and Langfuse without its
+    keys is off.
+
+    Args:
+        config: Section `tracing`.
+        environment: Name under which Langfuse files the spans, such as "production".
+        mask: Rewrites every text before it leaves the process.
+        environ: Where LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL (or _HOST) are read.
+    """
+    sinks = list(_sinks(config, environment, environ))
+    if not sinks:
+        return NO_TRACER
+    from ixinfra.tracing_text import Redaction
+    from ixinfra.tracing_tree import SinkTracer
+
+    return SinkTracer(sinks, Redaction(visitor_text=config.visitor_text, mask=mask))
+
+
+def _sinks(config: TracingConfig, environment: str, environ: Mapping[str, str]) -> Iterator[Sink]:
+    # Langfuse comes last: its spans become OpenTelemetry's current ones, and no other sink may see them so.
+    wants_langfuse = "langfuse" in config.exporter
+    if "console" in config.exporter:
+        from ixinfra.tracing_console import ConsoleSink
+
+        yield ConsoleSink(sys.stderr)
+    if "otlp" in config.exporter and config.otlp_endpoint is not None:
+        from ixinfra.tracing_otlp import OtlpSink
+
+        yield OtlpSink(config.otlp_endpoint, timeout_s=config.timeout_s, make_current=not wants_langfuse)
+    if wants_langfuse:
+        public_key, secret_key = environ.get("LANGFUSE_PUBLIC_KEY"), environ.get("LANGFUSE_SECRET_KEY")
+        if not (public_key and secret_key):
+            half = "only one" if public_key or secret_key else "neither"
+            _log.log(
+                logging.WARNING if half == "only one" else logging.DEBUG,
+                "%s of LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY is set: no spans go to Langfuse",
+                half,
+            )
+            return
+        from ixinfra.tracing_langfuse import open_langfuse
+
+        yield open_langfuse(
+            public_key=public_key,
+            secret_key=secret_key,
+            base_url=environ.get("LANGFUSE_BASE_URL") or environ.get("LANGFUSE_HOST"),
+            timeout_s=config.timeout_s,
+            environment=environment,
+        )
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ tracing never raises, never repeats the work and never makes it wait.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
 import time
@@ -17,9 +18,14 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
+from langchain_core.runnables import ensure_config
+
 from ixinfra.tracing import CancelCause, Span, SpanKind, Tracer, ambient, reset
 
 SpanStatus = Literal["ok", "error", "cancelled"]
+Config = Mapping[str, Any]
+"""A LangGraph run's config (`RunnableConfig`)."""
+Undo = Callable[[], None]
 
 _T = TypeVar("_T")
 _CAUSES: tuple[CancelCause, ...] = get_args(CancelCause)
@@ -44,6 +50,7 @@ class SpanRecord:
     trace_id: str
     session_id: str
     tenant_id: str
+    user_id: str
     start_ms: float
     end_ms: float | None = None
     input: Any = None
@@ -106,11 +113,11 @@ class Scope:
 class Sink(Protocol):
     """Where spans go. A sink may raise: the tracer goes on without it."""
 
-    def outer_trace_id(self, config: Mapping[str, Any] | None) -> str:
+    def outer_trace_id(self, config: Config) -> str:
         """Trace of the host's span that this turn will hang under, or ""."""
 
-    def enter(self, scope: Scope, config: Mapping[str, Any] | None) -> Undo | None:
-        """Begin a turn in this context."""
+    def enter(self, scope: Scope, config: Config) -> Undo | None:
+        """Begin a turn in this context; what comes back ends it."""
 
     def start(self, span: SpanRecord, parent: Any) -> Any:
         """Begin a span; `parent` is what `start` gave for the enclosing span, None for a root.
@@ -129,14 +136,26 @@ class Sink(Protocol):
         """Export what is pending, for at most `timeout_s` seconds."""
 
 
-Undo = Callable[[], None]
+class Redactor(Protocol):
+    """Decides what of a span the sinks get to see."""
+
+    def span(self, span: SpanRecord) -> SpanRecord:
+        """The copy that is exported. Must not raise."""
+
+    def text(self, text: str) -> str:
+        """An identifier as it is exported. Must not raise."""
 
 
 class SinkTracer:
-    """Keeps the tree of the turn being served and hands every span to its sinks."""
+    """Keeps the tree of the turn being served and hands every span to its sinks.
 
-    def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = tuple(sinks)
+    Args:
+        sinks: Told of every span, in this order; of its end in reverse.
+        redactor: Makes the copies that sinks get; None hands them the span itself.
+    """
+
+    def __init__(self, sinks: Sequence[Sink], redactor: Redactor | None = None) -> None:
+        self._sinks, self._redactor = tuple(sinks), redactor
 
     def turn(
         self,
@@ -149,15 +168,17 @@ class SinkTracer:
     ) -> AbstractContextManager[str]:
         """See `Tracer.turn`."""
         outer = _SCOPE.get() or Scope()
-        above = [_quietly(sink.outer_trace_id, config) for sink in self._sinks]
+        # Inside a LangGraph node this is the config of the run, whether or not the node asked for it.
+        found: Config = ensure_config() if config is None else config
+        known = self._redactor.text if self._redactor else str
         scope = Scope(
-            trace_id=next(filter(None, above), None) or outer.trace_id or trace_id or secrets.token_hex(16),
-            session_id=session_id or outer.session_id,
+            trace_id=self._outer_trace_id(found) or outer.trace_id or trace_id or _new_trace_id(found),
+            session_id=known(session_id) or outer.session_id,
             tenant_id=tenant_id or outer.tenant_id,
-            user_id=user_id or outer.user_id,
+            user_id=known(user_id) or outer.user_id,
             started_s=outer.started_s,
         )
-        return _Turn(self, self._sinks, scope, config)
+        return _Turn(self, self._sinks, scope, found)
 
     def span(
         self,
@@ -170,23 +191,31 @@ class SinkTracer:
         """See `Tracer.span`."""
         scope = _SCOPE.get() or Scope(trace_id=secrets.token_hex(16))
         record = SpanRecord(
-            name, kind, scope.trace_id, scope.session_id, scope.tenant_id, _ms_since(scope), input=input
+            name=name,
+            kind=kind,
+            trace_id=scope.trace_id,
+            session_id=scope.session_id,
+            tenant_id=scope.tenant_id,
+            user_id=scope.user_id,
+            start_ms=_ms_since(scope),
+            input=input,
+            metadata=dict(metadata or {}),
         )
-        record.metadata.update(metadata or {})
-        return _OpenSpan(self._sinks, scope, record)
+        return _OpenSpan(self._sinks, self._redactor, scope, record)
 
     def close(self, timeout_s: float = 1.0) -> None:
         """See `Tracer.close`."""
         for sink in self._sinks:
             _quietly(sink.close, timeout_s)
 
+    def _outer_trace_id(self, config: Config) -> str:
+        return next(filter(None, (_quietly(sink.outer_trace_id, config) for sink in self._sinks)), "")
+
 
 class _Turn:
     """The `with` block of `turn`. Leaving it in another context than it was entered in is harmless."""
 
-    def __init__(
-        self, tracer: Tracer, sinks: Sequence[Sink], scope: Scope, config: Mapping[str, Any] | None
-    ) -> None:
+    def __init__(self, tracer: Tracer, sinks: Sequence[Sink], scope: Scope, config: Config) -> None:
         self._tracer, self._sinks, self._scope, self._config = tracer, sinks, scope, config
         self._undo: list[Undo | None] = []
 
@@ -208,8 +237,10 @@ class _Turn:
 class _OpenSpan:
     """The `with` block of `span`: the body runs exactly once, whatever the sinks do."""
 
-    def __init__(self, sinks: Sequence[Sink], scope: Scope, record: SpanRecord) -> None:
-        self._sinks, self._scope, self.record = sinks, scope, record
+    def __init__(
+        self, sinks: Sequence[Sink], redactor: Redactor | None, scope: Scope, record: SpanRecord
+    ) -> None:
+        self._sinks, self._redactor, self._scope, self.record = sinks, redactor, scope, record
         self.handles: list[Any] = []
 
     def __enter__(self) -> Span:
@@ -235,9 +266,10 @@ class _OpenSpan:
             record.fail(exc)
         record.end_ms = _ms_since(self._scope)
         same_context = reset(_CURRENT, self._token)
+        exported = self._redactor.span(record) if self._redactor else record
         for sink, handle in reversed(list(zip(self._sinks, self.handles, strict=True))):
             if handle is not None:
-                _quietly(sink.end, record, handle)
+                _quietly(sink.end, exported, handle)
                 if same_context:
                     _quietly(sink.leave, handle)
 
@@ -245,6 +277,15 @@ class _OpenSpan:
 def _cause_of(exc: BaseException) -> CancelCause:
     said = exc.args[0] if exc.args else None
     return next((cause for cause in _CAUSES if cause == said), "client_gone")
+
+
+def _new_trace_id(config: Config) -> str:
+    """Nodes of one run share a trace where LangGraph Server names the run."""
+    for part in ("metadata", "configurable"):
+        run_id = (config.get(part) or {}).get("run_id")
+        if run_id:
+            return hashlib.sha256(str(run_id).encode()).hexdigest()[:32]
+    return secrets.token_hex(16)
 
 
 def _ms_since(scope: Scope) -> float:
@@ -275,10 +316,10 @@ class _Memory:
     def __init__(self) -> None:
         self.turns: dict[str, TurnRecord] = {}
 
-    def outer_trace_id(self, config: Mapping[str, Any] | None) -> str:
+    def outer_trace_id(self, config: Config) -> str:
         return ""
 
-    def enter(self, scope: Scope, config: Mapping[str, Any] | None) -> None:
+    def enter(self, scope: Scope, config: Config) -> None:
         self.turns.setdefault(scope.trace_id, TurnRecord(scope.trace_id, scope.session_id, scope.tenant_id))
 
     def start(self, span: SpanRecord, parent: Any) -> Any:
