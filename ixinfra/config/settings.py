@@ -300,7 +300,7 @@ class VectorDatabaseConfig(Section):
 
 
 class TracingConfig(Section):
-    """Where spans go. Langfuse reads its keys from LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and _HOST."""
+    """Where spans go. Langfuse's keys are variables: LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY, LANGFUSE_BASE_URL."""
 
     exporter: Annotated[tuple[Exporter, ...], BeforeValidator(_as_list), Field(strict=False)] = Field(
         ("none",), description='"none", or any of "langfuse", "otlp", "console".'
