@@ -16,6 +16,7 @@ Fallback = Literal[
     "disabled",  # the switch is off
     "first_turn",  # no earlier turn: nothing to resolve
     "gate_declined",  # searchable as written
+    "no_memory",  # the thread has neither summary nor facts yet
     "timeout",  # the model, or the resolver as a whole, missed its deadline
     "model_error",  # the model call raised
     "resolver_error",  # the resolver itself raised

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from ixinfra.llm import complete
-from ixrag.query.answers import answer_lines, distinct, encodable
+from ixrag.query.listing import list_items, distinct, encodable
 from ixrag.query.boundaries import clauses, is_courtesy, sentences
 from ixrag.query.context import QueryContext
 from ixrag.query.rewriter import MAX_PROMPT_CHARS
@@ -113,4 +113,4 @@ class LLMQueryDecomposer(QueryDecomposer):
             HumanMessage(encodable(query_text[:MAX_PROMPT_CHARS])),
         ]
         completion = await complete(self._model, messages, timeout_s=self._timeout_s, name="query-decompose")
-        return distinct(answer_lines(completion.text), other_than=[query_text, "none"], limit=self._max_parts)
+        return distinct(list_items(completion.text), other_than=[query_text, "none"], limit=self._max_parts)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ixrag.query.answers import distinct
+from ixrag.query.listing import distinct
 from ixrag.query.context import QueryContext
 from ixrag.query.languages import Language, exact, languages
 from ixrag.words import Word, words

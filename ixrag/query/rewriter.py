@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from ixinfra.llm import complete, model_id
-from ixrag.query.answers import answer_lines, distinct, encodable
+from ixrag.query.listing import list_items, distinct, encodable
 from ixrag.query.cache import Cache, Lookup, cache_key, look_up, remember
 from ixrag.query.context import QueryContext
 from ixrag.query.telemetry import note_cache
@@ -96,7 +96,7 @@ class LLMQueryRewriter(QueryRewriter):
             return distinct(cached, other_than=[query_text], limit=n)
         messages = [SystemMessage(prompt), HumanMessage(encodable(query_text[:MAX_PROMPT_CHARS]))]
         completion = await complete(self._model, messages, timeout_s=self._timeout_s, name="query-rewrites")
-        rewrites = distinct(answer_lines(completion.text), other_than=[query_text], limit=n)
+        rewrites = distinct(list_items(completion.text), other_than=[query_text], limit=n)
         if rewrites:
             await remember(self._cache, key, json.dumps(rewrites).encode(), ttl_s=self._cache_ttl_s)
         return rewrites

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
-from ixrag.query.answers import distinct, encodable
+from ixrag.query.listing import distinct, encodable
 from ixrag.query.context import QueryContext
 from ixrag.query.decomposer import QueryDecomposer
 from ixrag.query.glossary import GlossaryExpander

@@ -35,7 +35,7 @@ _QUOTES = {
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def answer_lines(answer: str) -> list[str]:
+def list_items(answer: str) -> list[str]:
     """The items of a model's list (thinking taken off already), one per line or as a JSON array, as plain text.
 
     Fences, numbering, bullets, labels, quotes, markdown, an opening ("Here are ...:") and a
