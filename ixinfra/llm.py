@@ -18,7 +18,16 @@ from ixinfra.errors import ModelError
 from ixinfra.providers import DEADLINE_KEY, PROVIDER_KEY, build_chat_model
 from ixinfra.tracing import Span, current_tracer
 
-__all__ = ["Completion", "ModelFailure", "build_chat_model", "complete", "model_id", "stream_text", "text_of"]
+__all__ = [
+    "Completion",
+    "ModelFailure",
+    "build_chat_model",
+    "complete",
+    "model_id",
+    "stream_text",
+    "text_of",
+    "without_thinking",
+]
 
 ModelFailure = Literal["timeout", "model_error"]
 
@@ -52,7 +61,12 @@ class Completion:
 
 
 async def complete(
-    model: BaseChatModel, messages: Messages, *, timeout_s: float | None = None, name: str = "chat-model"
+    model: BaseChatModel,
+    messages: Messages,
+    *,
+    timeout_s: float | None = None,
+    name: str = "chat-model",
+    metadata: Mapping[str, Any] | None = None,
 ) -> Completion:
     """Ask the model once, inside a `generation` span.
 
@@ -65,23 +79,29 @@ async def complete(
         timeout_s: Hard limit; the model may ignore it, the caller still gets its answer in time.
             Default: the limit of the route the model was built from, else `DEFAULT_TIMEOUT_S`.
         name: Name of the span.
+        metadata: JSON facts for the span, such as the kind of question.
 
     Raises:
         ModelError: Nothing usable came back; `reason` says why, the text holds no message content.
     """
     limit_s = _limit(model, timeout_s)
     config: RunnableConfig = {"tags": [TAG_NOSTREAM], "callbacks": [], "run_name": name}
-    with current_tracer().span(name, "generation", input=_as_json(messages)) as span:
+    with current_tracer().span(name, "generation", input=_as_json(messages), metadata=metadata) as span:
         asked = _describe(model, span)
         started = time.perf_counter()
         try:
             message = await _within(limit_s, model.ainvoke(list(messages), config))
         except Exception as error:
-            raise _model_error(error, asked, limit_s) from None
-        elapsed_ms = (time.perf_counter() - started) * 1000
-        completion = Completion(text_of(message), *_answered_by(message, asked), _usage(message), elapsed_ms)
-        span.update(output=completion.text, model=completion.model, usage=completion.usage)
-        return completion
+            failure = _model_error(error, asked, limit_s)
+            span.fail(failure.reason)
+        else:
+            elapsed_ms = (time.perf_counter() - started) * 1000
+            completion = Completion(
+                text_of(message), *_answered_by(message, asked), _usage(message), elapsed_ms
+            )
+            span.update(output=completion.text, model=completion.model, usage=completion.usage)
+            return completion
+    raise failure
 
 
 async def stream_text(
@@ -110,14 +130,13 @@ async def stream_text(
 
 def text_of(message: BaseMessage) -> str:
     """The text of a message of any shape, stripped; reasoning, images and tool calls are left out."""
-    return _without_thinking(_joined(message.content)).strip()
+    return without_thinking(_joined(message.content)).strip()
 
 
 def model_id(model: BaseChatModel) -> str:
     """`provider:name` of a model, for keys of caches and records."""
-    facts = {**model._get_ls_params(), **(model.metadata or {})}
-    name = facts.get("ls_model_name") or type(model).__name__
-    return ":".join(str(part) for part in (facts.get("ls_provider"), name) if part)
+    name, provider = _identity(model)
+    return f"{provider}:{name}" if provider else name
 
 
 async def _write(
@@ -129,10 +148,15 @@ async def _write(
         try:
             await _within(limit_s, _collect(model, messages, pieces, whole, name))
         except Exception as error:
-            raise _model_error(error, asked, limit_s) from None
-        if whole:
-            answered_by, _ = _answered_by(whole[0], asked)
-            span.update(output=text_of(whole[0]), model=answered_by, usage=_usage(whole[0]))
+            failure = _model_error(error, asked, limit_s)
+            span.fail(failure.reason)
+        else:
+            for message in whole:
+                span.update(
+                    output=text_of(message), model=_answered_by(message, asked)[0], usage=_usage(message)
+                )
+            return
+    raise failure
 
 
 async def _collect(
@@ -146,11 +170,11 @@ async def _collect(
     async for chunk in model.astream(list(messages), {"run_name": name}):
         whole[:] = [whole[0] + chunk] if whole else [chunk]
         text += _joined(chunk.content)
-        visible = _without_thinking(PARTIAL_TAG.sub("", text))
+        visible = without_thinking(PARTIAL_TAG.sub("", text))
         if visible != shown:
             pieces.put_nowait(visible.removeprefix(shown))
             shown = visible
-    if (rest := _without_thinking(text)) != shown:
+    if (rest := without_thinking(text)) != shown:
         pieces.put_nowait(rest.removeprefix(shown))
 
 
@@ -188,15 +212,19 @@ def _limit(model: BaseChatModel, timeout_s: float | None) -> float:
     return float((model.metadata or {}).get(DEADLINE_KEY, DEFAULT_TIMEOUT_S))
 
 
-def _describe(model: BaseChatModel, span: Span) -> tuple[str, str]:
-    """Put the model's parameters on the span; its name and provider come back."""
+def _identity(model: BaseChatModel) -> tuple[str, str]:
     facts = {**model._get_ls_params(), **(model.metadata or {})}
-    name, provider = (
-        str(facts.get("ls_model_name") or type(model).__name__),
-        str(facts.get(PROVIDER_KEY) or facts.get("ls_provider") or ""),
-    )
-    parameters = {key: facts[f"ls_{key}"] for key in ("temperature", "max_tokens") if f"ls_{key}" in facts}
-    span.update(model=name, model_parameters=parameters, metadata={"provider": provider})
+    name = facts.get("ls_model_name") or type(model).__name__
+    return str(name), str(facts.get(PROVIDER_KEY) or facts.get("ls_provider") or "")
+
+
+def _describe(model: BaseChatModel, span: Span) -> tuple[str, str]:
+    """Put the model and its parameters on the span; its name and provider come back."""
+    name, provider = _identity(model)
+    facts = model._get_ls_params()
+    parameters = {"temperature": facts.get("ls_temperature"), "max_tokens": facts.get("ls_max_tokens")}
+    known = {key: value for key, value in parameters.items() if value is not None}
+    span.update(model=name, model_parameters=known, metadata={"provider": provider})
     return name, provider
 
 
@@ -250,7 +278,7 @@ def _block_text(block: object) -> str:
     return ""
 
 
-def _without_thinking(text: str) -> str:
+def without_thinking(text: str) -> str:
     """Drop `<think>…</think>`; an unclosed one to the end, and all before a stray closing tag, whose
     opening tag was part of the model's prompt template."""
     kept: list[str] = []
