@@ -6,7 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
 
 from ixchat.utils.resolution import Resolution, Resolver, Turn
 from ixinfra.config.settings import RagMode
@@ -68,8 +73,51 @@ class FakeRetriever:
         return [Document(text, metadata={"kind": "chunk", "source": f"{text}.md"}) for text in script]
 
 
+class ScriptedModel(BaseChatModel):
+    """A chat model that gives the next answer of its script, or raises it; the last one repeats."""
+
+    script: list[Any] = Field(default_factory=lambda: ["ok"])
+    name_on_bill: str = "scripted-1"
+    delay_s: float = 0.0
+    asked: list[list[BaseMessage]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **_kwargs: Any) -> Any:
+        return {"ls_provider": "scripted", "ls_model_name": self.name_on_bill}
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **_kwargs: Any,
+    ) -> ChatResult:
+        raise NotImplementedError("ix asks models asynchronously")
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **_kwargs: Any,
+    ) -> ChatResult:
+        step = self.script[min(len(self.asked), len(self.script) - 1)]
+        self.asked.append(messages)
+        await asyncio.sleep(self.delay_s)
+        if isinstance(step, BaseException):
+            raise step
+        usage = {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(step, usage_metadata=usage))])
+
+
 def resolver_that(
-    answer: Callable[[Turn], Resolution] | Exception, *, delay_s: float = 0.0, ignores_cancel_for_s: float = 0.0
+    answer: Callable[[Turn], Resolution] | Exception,
+    *,
+    delay_s: float = 0.0,
+    ignores_cancel_for_s: float = 0.0,
 ) -> Resolver:
     """A resolver that takes `delay_s` seconds and then answers, or raises."""
 

@@ -9,9 +9,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from ixinfra.llm import complete
-from ixrag.query.listing import list_items, distinct, encodable
 from ixrag.query.boundaries import clauses, is_courtesy, sentences
 from ixrag.query.context import QueryContext
+from ixrag.query.listing import distinct, encodable, list_items
 from ixrag.query.rewriter import MAX_PROMPT_CHARS
 
 MIN_CHARS = 30  # a shorter message hardly ever asks two things

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ixrag.query.listing import distinct
 from ixrag.query.context import QueryContext
 from ixrag.query.languages import Language, exact, languages
+from ixrag.query.listing import distinct
 from ixrag.words import Word, words
 
 MIN_STEM_CHARS = 3  # a plural ending is not taken off what would be shorter than this

@@ -15,9 +15,9 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from ixinfra.embeddings import Embedder, Vectors
 from ixinfra.llm import complete
-from ixrag.query.listing import distinct, encodable
 from ixrag.query.cache import Cache, CacheKey, Lookup, cache_key, look_up, remember
 from ixrag.query.context import QueryContext
+from ixrag.query.listing import distinct, encodable
 from ixrag.query.rewriter import MAX_PROMPT_CHARS
 from ixrag.query.telemetry import note_cache
 

@@ -10,9 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from ixinfra.llm import complete, model_id
-from ixrag.query.listing import list_items, distinct, encodable
 from ixrag.query.cache import Cache, Lookup, cache_key, look_up, remember
 from ixrag.query.context import QueryContext
+from ixrag.query.listing import distinct, encodable, list_items
 from ixrag.query.telemetry import note_cache
 
 MAX_PROMPT_CHARS = 2000  # a longer message is a document; its head says what is asked

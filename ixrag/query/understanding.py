@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
-from ixrag.query.listing import distinct, encodable
 from ixrag.query.context import QueryContext
 from ixrag.query.decomposer import QueryDecomposer
 from ixrag.query.glossary import GlossaryExpander
 from ixrag.query.hyde import HyDE, HyDEResult
+from ixrag.query.listing import distinct, encodable
 from ixrag.query.rewriter import QueryRewriter
 from ixrag.query.telemetry import UnderstandSpan, cache_notes, understand_span
 
