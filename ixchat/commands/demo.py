@@ -79,7 +79,7 @@ class DeadModel(BaseChatModel):
 def scenes() -> list[dict[str, Any]]:
     """The script: scenes of `{id, tenant, lang, title, turns}`, bundled with the package."""
     script = files("ixchat") / "sample" / "conversation.json"
-    loaded: list[dict[str, Any]] = json.loads(script.read_text(encoding="utf-8"))
+    loaded: list[dict[str, Any]] = json.loads(script.read_text(encoding="utf-8"))["scenarios"]
     return loaded
 
 

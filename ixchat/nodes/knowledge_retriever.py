@@ -20,7 +20,7 @@ from ixchat.nodes.record import Clock, Path, Retrieval, Search, SearchName, Step
 from ixchat.state import RetrievalInput, RetrievalOutput, chat_context
 from ixchat.utils.history import current_turn
 from ixchat.utils.lanes import Lane, Lanes
-from ixchat.utils.query_keywords import has_reference_text, should_resolve
+from ixchat.utils.gate import has_reference_text, should_resolve
 from ixchat.utils.resolution import Fallback, Resolution, Resolver, Turn, keep_raw
 from ixinfra.errors import IxError, UnknownTenantError
 from ixinfra.tracing import NO_TRACER, CancelCause, Span, Tracer, ambient
@@ -326,8 +326,10 @@ class _Run:
                 search.documents, search.fate = list(found), "unused"
                 _describe_search(span, search)
             except asyncio.CancelledError:
-                search.fate, search.cause = "cancelled", lane.cause or "client_gone"
-                span.cancel(lane.cause or "client_gone")
+                search.cause = lane.cause or "client_gone"
+                if search.fate == "running":  # else the turn has ended without it
+                    search.fate = "cancelled"
+                span.cancel(search.cause)
                 self.emit({"event": "search_cancelled", "name": search.step.name, "cause": search.cause})
                 raise
             except Exception as error:  # an engine of the host's own may raise anything

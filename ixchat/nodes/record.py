@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langchain_core.documents import Document
 
 from ixchat.utils.resolution import Resolution, Turn
+from ixinfra.tracing import CancelCause
 from ixrag.documents import SearchReport
 
 Path = Literal["raw", "intent", "keywords", "reference"]
@@ -49,7 +50,7 @@ class Search:
     report: SearchReport = field(default_factory=SearchReport)
     documents: Sequence[Document] = ()
     fate: Fate = "running"
-    cause: str | None = None
+    cause: CancelCause | None = None
     error: str | None = None
 
     def as_record(self) -> dict[str, Any]:

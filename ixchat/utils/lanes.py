@@ -40,9 +40,10 @@ class Lane(Generic[T]):
         return self.task.done() and not self.task.cancelled()
 
     def cancel(self, cause: CancelCause) -> None:
-        """Ask the task to stop; the first cause stands. A finished task is left alone."""
-        if not self.task.done():
-            self.cause = self.cause or cause
+        """Ask the task to stop, once: asking again would interrupt its clean-up. A finished task is
+        left alone."""
+        if self.cause is None and not self.task.done():
+            self.cause = cause
             self.task.cancel(cause)
 
 
@@ -83,12 +84,32 @@ class Lanes:
     async def __aexit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         self.cancel_all("client_gone" if isinstance(error, asyncio.CancelledError) else "superseded")
         live = {lane.task for lane in self._lanes if not lane.task.done()}
-        if live:
+        stubborn, interrupted = await _wait_out(live, self.grace_s)
+        self.abandoned += len(stubborn)
+        if stubborn:
+            _log.warning("%d cancelled task(s) still run after %.2f s", len(stubborn), self.grace_s)
+        if interrupted is not None:
+            raise interrupted
+
+
+async def _wait_out(
+    live: set[asyncio.Task[Any]], grace_s: float
+) -> tuple[set[asyncio.Task[Any]], asyncio.CancelledError | None]:
+    """Wait for cancelled tasks; returns those that still run, and a cancellation that came meanwhile.
+
+    LangGraph cancels a node up to three times when a sibling fails. Each of them would cut the wait
+    short, so they are noted and the time limit alone ends it.
+    """
+    loop = asyncio.get_running_loop()
+    ends_s = loop.time() + grace_s
+    interrupted: asyncio.CancelledError | None = None
+    while live and (left_s := ends_s - loop.time()) > 0:
+        try:
             # wait() neither raises a child's error nor mistakes its cancellation for the turn's own.
-            _, stubborn = await asyncio.wait(live, timeout=self.grace_s)
-            self.abandoned += len(stubborn)
-            if stubborn:
-                _log.warning("%d cancelled task(s) still run after %.2f s", len(stubborn), self.grace_s)
+            _, live = await asyncio.wait(live, timeout=left_s)
+        except asyncio.CancelledError as again:
+            interrupted = again
+    return live, interrupted
 
 
 def _collect(task: asyncio.Task[Any]) -> None:

@@ -326,7 +326,7 @@ def test_a_redirect_branch_that_raises_does_not_end_the_turn() -> None:
 @pytest.mark.parametrize("mode", ["naive", "mix"])
 @pytest.mark.parametrize("turn", [SHORT, FOLLOW_UP], ids=["short", "follow-up"])
 def test_a_cancelled_turn_leaves_nothing_running(turn: Turn, mode: RagMode, cancel_after_s: float) -> None:
-    retriever = FakeRetriever(["raw"], ["resolved"], rag_mode=mode, delay_s=1.0, cleanup_s=0.02)
+    retriever = FakeRetriever(["raw"], ["resolved"], rag_mode=mode, delay_s=1.2, cleanup_s=0.02)
     check = resolver_that(resolves_to("Badgeo"), delay_s=0.15)
     tracer = RecordingTracer()
     wiring = deps(
