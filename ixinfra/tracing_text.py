@@ -20,6 +20,8 @@ MAX_ITEMS = 20  # per list or mapping; nobody reads the fortieth passage, and se
 MAX_DEPTH = 6
 MAX_VALUES = 400  # per field of a span, over all levels
 
+MAX_INT = 2**63 - 1  # what OTLP can carry
+
 MASKING_FAILED = "[masking failed]"
 
 CODE_KEYS = re.compile(
@@ -51,6 +53,7 @@ class Redaction:
             output=self._field(span.output),
             metadata=self._field(span.metadata),
             model_parameters=self._field(span.model_parameters),
+            usage={name: count for name, count in span.usage.items() if 0 <= count <= MAX_INT},
             model=None if span.model is None else self.text(span.model),
             error=self.text(span.error),
             children=[],
@@ -99,7 +102,7 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
         if isinstance(value, str):
             return _cut(value)
         if isinstance(value, int):
-            return int(value)
+            return int(value) if abs(value) <= MAX_INT else "[large number]"
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else None
         if depth <= 0 or left[0] <= 0:
