@@ -15,6 +15,7 @@ _MARK = (
     "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f"
 )
 _UNSPACED = "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u3041-\u3096\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # scripts written without spaces
+_VOICING = "\u3099\u309a"  # makes another letter of a kana: not an accent
 _KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff"
 
 _WORD = re.compile(
@@ -53,7 +54,7 @@ def fold_word(word: str) -> str:
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", word).casefold())
-    kept = "".join(c for c in decomposed if unicodedata.category(c) not in ("Mn", "Cf"))
+    kept = "".join(c for c in decomposed if c in _VOICING or unicodedata.category(c) not in ("Mn", "Cf"))
     return kept.translate(_LETTERS)
 
 

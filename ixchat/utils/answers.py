@@ -1,4 +1,4 @@
-"""What models wrap around an answer, taken off: reasoning, fences, quotes, preambles, refusals, nothing.
+"""What models put around or instead of an answer: fences, quotes, preambles, refusals, their own reasoning.
 
 Every function is linear in the length of the text and accepts any string.
 """
@@ -7,113 +7,88 @@ from __future__ import annotations
 
 import re
 
-from ixchat.utils.terms import INVISIBLE, fold
+from ixchat.utils.terms import INVISIBLE
+from ixinfra.llm import without_thinking
+from ixrag.words import folded
 
-_THINKING_TAGS = ("think", "thinking", "reasoning", "thought")
-_OPEN = re.compile(rf"<({'|'.join(_THINKING_TAGS)})>", re.IGNORECASE)
-_CLOSE = re.compile(rf"</(?:{'|'.join(_THINKING_TAGS)})>", re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-+•]|\*(?!\*))\s+|#{1,6}\s+|>\s*")
-_WRAPPING = " \t\r\n\u00a0\u202f\"'`*_~“”„‟«»‹›‘’‚‛「」『』"
+_AROUND = " \t\u00a0\u202f\"'`*_~“”„‟«»‹›‘’‚‛「」『』<>"
+_MAX_PREAMBLE_WORDS = 8
+
+# All lists below are folded words, as `folded` gives them.
 _NOTHING = frozenset({
-    "none", "n/a", "na", "nil", "null", "nothing", "empty", "undefined", "unknown", "not applicable",
+    "none", "n a", "na", "nil", "null", "nothing", "empty", "undefined", "unknown", "not applicable",
     "no name", "no query", "aucun", "aucune", "aucun nom", "neant", "rien", "vide", "sans objet",
     "ninguno", "ninguna", "ningun nombre", "nada", "no aplica", "nessuno", "nessuna", "nessun nome",
-    "niente", "nulla", "non applicabile", "keine", "keiner", "keines", "kein", "kein name", "nichts",
+    "niente", "nulla", "non applicabile", "kein", "keine", "keiner", "keines", "kein name", "nichts",
     "entfallt", "nicht zutreffend",
 })  # fmt: skip
 _PREAMBLE = re.compile(
-    r"(?:here(?: is|'s| are)|sure|certainly|of course|okay|ok|voici|bien sur|aqui|claro|ecco|certo|hier ist|gerne|naturlich"
-    r"|(?:the |la |le |il |die )?(?:search |standalone |resolved |final |reformulated )?"
-    r"(?:query|answer|output|result|requete|recherche|reponse|resultat|consulta|busqueda|respuesta"
-    r"|ricerca|query di ricerca|risposta|suchanfrage|anfrage|antwort))\b"
+    r"(?:here is|here s|here are|sure|certainly|of course|ok|okay|voici|bien sur|aqui|claro|ecco|certo|hier ist"
+    r"|gerne|naturlich|(?:the |la |le |il |die )?(?:search |standalone |resolved |final |reformulated )?"
+    r"(?:query|answer|output|result|requete|recherche|reponse|resultat|consulta|busqueda|respuesta|ricerca"
+    r"|risposta|suchanfrage|anfrage|antwort))\b"
 )
 _REFUSAL = re.compile(
-    r"(?:i'?m sorry|i am sorry|sorry|i (?:can(?:no|')t|can not|am unable|do not|don't)|as an ai|unfortunately"
-    r"|(?:je suis )?desole|je ne (?:peux|suis)|lo siento|no puedo|mi dispiace|non posso"
-    r"|(?:es )?tut mir|ich kann)\b"
+    r"(?:i m sorry|i am sorry|sorry|i can t|i cannot|i can not|i am unable|i m unable|i don t|as an ai"
+    r"|unfortunately|je suis desole|desole|je ne peux|je ne suis|lo siento|no puedo|mi dispiace|non posso"
+    r"|es tut mir|tut mir|ich kann)\b"
 )
 _SCAFFOLD = re.compile(
-    r"\b(?:the (?:assistant|visitor|user|agent)|l'(?:assistant|utilisateur|agent|assistente|utente)|le visiteur"
-    r"|la visiteuse|el (?:asistente|visitante|usuario|agente)|il visitatore|(?:der|die|das) (?:assistent|besucher(?:in)?|nutzer|benutzer))\b"
-    r"|^(?:step|case|etape|cas|paso|caso|passo|schritt|fall) ?\d"
+    r"\b(?:the (?:assistant|visitor|user|agent)|l (?:assistant|utilisateur|agent|assistente|utente)|le visiteur"
+    r"|la visiteuse|el (?:asistente|visitante|usuario|agente)|il visitatore"
+    r"|(?:der|die|das) (?:assistent|assistentin|besucher|besucherin|nutzer|benutzer))\b"
+    r"|^(?:step|case|etape|cas|paso|caso|passo|schritt|fall) \d"
 )
-
-
-def without_thinking(text: str) -> str:
-    """Drop `<think>` blocks; an unclosed one swallows the rest, an unopened one what precedes it."""
-    if "<" not in text:
-        return text
-    kept: list[str] = []
-    position = 0
-    for opening in _OPEN.finditer(text):
-        if opening.start() < position:
-            continue
-        kept.append(_after_last_close(text[position : opening.start()]))
-        closing = _CLOSE.search(text, opening.end())
-        if closing is None:
-            return "".join(kept)
-        position = closing.end()
-    kept.append(_after_last_close(text[position:]))
-    return "".join(kept)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def answer_lines(text: str) -> list[str]:
-    """The lines that say something, in order, without reasoning, fences and bullets."""
+    """The lines that say something, in order, without reasoning, fences, bullets and invisible characters."""
     lines = (line.strip() for line in INVISIBLE.sub("", without_thinking(text)).splitlines())
-    return [_BULLET.sub("", line, count=1) if _BULLET.match(line) else line for line in lines if _says(line)]
+    return [_BULLET.sub("", line, count=1) for line in lines if line and not line.startswith("```")]
 
 
 def unwrap(text: str) -> str:
     """Take quotes, emphasis and blanks off both ends, and a final full stop."""
-    bare = text.strip(_WRAPPING)
+    bare = text.strip(_AROUND)
     if bare.endswith(".") and not bare.endswith(".."):
         bare = bare[:-1]
-    return bare.strip(_WRAPPING)
+    return bare.strip(_AROUND)
 
 
 def is_nothing(text: str) -> bool:
-    """Whether the answer says that there is nothing to say (`NONE`, `aucun`, `n/a`, `-`)."""
-    bare = fold(text).text.strip(" .!:;,-_*()[]<>{}\"'`")
-    return not bare or bare in _NOTHING
+    """Whether a model says that there is nothing to say: `NONE`, `aucun`, `n/a`, `-`."""
+    bare = folded(text[:40])
+    return not bare or (len(text) <= 40 and bare in _NOTHING)
 
 
 def is_refusal(text: str) -> bool:
-    """Whether the model excuses itself instead of answering."""
-    return bool(_REFUSAL.match(fold(text[:80]).text))
+    """Whether a model excuses itself instead of answering."""
+    return bool(_REFUSAL.match(folded(text[:80])))
 
 
 def is_scaffold(text: str, query: str) -> bool:
-    """Whether the text is the model's own classification of the turn, and not an answer.
+    """Whether a text is the model's own classification of the turn.
 
     It speaks of the assistant or the visitor, or starts with a digit. What the visitor's own message
-    says too (`5 à 10 ans`) is an answer.
+    says as well (`5 à 10 ans`) is an answer.
     """
-    ours, theirs = fold(text).text.lstrip(), fold(query).text.strip()
-    if ours[:1].isdigit() and _leading_number(ours) != _leading_number(theirs):
+    text = text.lstrip()
+    if text[:1].isdigit() and _leading_number(text) != _leading_number(query.lstrip()):
         return True
-    return any(match.group() not in theirs for match in _SCAFFOLD.finditer(ours))
+    theirs = folded(query)
+    return any(match.group() not in theirs for match in _SCAFFOLD.finditer(folded(text)))
 
 
 def without_preamble(line: str) -> str:
-    """`Here is the query: X` → `X`. A preamble with nothing behind it gives ""; other lines stay."""
-    folded = fold(line)
-    if not _PREAMBLE.match(folded.text):
+    """`Here is the query: X` → `X`; "" when nothing stands behind the colon. Other lines stay as they are."""
+    head, colon, rest = line.partition(":")
+    if not colon or len(head.split()) > _MAX_PREAMBLE_WORDS or not _PREAMBLE.match(folded(head)):
         return line
-    colon = folded.text.find(":")
-    if colon < 0 or len(folded.text[:colon].split()) > 8:
-        return line
-    return line[folded.ends[colon] :].strip()
-
-
-def _after_last_close(text: str) -> str:
-    closings = list(_CLOSE.finditer(text))
-    return text[closings[-1].end() :] if closings else text
-
-
-def _says(line: str) -> bool:
-    return bool(line) and not line.startswith("```")
+    return rest.strip()
 
 
 def _leading_number(text: str) -> str:
-    number = re.match(r"\d+(?:[.,]\d+)*", text)
+    number = _NUMBER.match(text)
     return number.group() if number else ""

@@ -37,6 +37,18 @@ def should_resolve(query: str) -> bool:
     return not (_is_question(text) or _is_wordless(text) or _is_contact(text) or _COMMAND.match(text))
 
 
+def has_reference_text(query: str) -> bool:
+    """Whether a message has words that could point at something said before.
+
+    False for blanks, punctuation, contact details, addresses, commands and one giant token: a
+    resolver has nothing to read in them, and contact details are not for a model to see.
+    """
+    text = _visible(query)
+    if not text or _is_wordless(text) or _is_contact(text) or _COMMAND.match(text):
+        return False
+    return len(text) <= MAX_REPLY_CHARS or count_words(text) > 1
+
+
 def _visible(query: str) -> str:
     text = query.strip()
     if "<" in text:

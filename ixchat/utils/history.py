@@ -14,23 +14,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ChatMessage, HumanMessage
 
-from ixchat.utils.answers import without_thinking
 from ixchat.utils.resolution import Message, Role, Turn
-from ixchat.utils.terms import EMAIL, INVISIBLE, URL, Folded, find_name, find_names, fold
-
-__all__ = [
-    "Excerpt",
-    "Folded",
-    "excerpts",
-    "find_name",
-    "find_names",
-    "fold",
-    "format_history",
-    "normalise_messages",
-    "plain_text",
-    "recent_turns",
-    "turn_from",
-]
+from ixchat.utils.terms import EMAIL, INVISIBLE, URL
+from ixinfra.llm import without_thinking
 
 HISTORY_TURNS = 2  # exchanges quoted to a model
 MAX_MESSAGE_CHARS = 1_500  # of one message: its beginning and its end
@@ -82,6 +68,20 @@ def turn_from(query: str, messages: object = (), company_name: str = "", tenant_
     while past and past[-1].role == "user" and _comparable(past[-1].content) == current:
         past.pop()
     return Turn(_encodable(query), tuple(past), company_name, tenant_id)
+
+
+def current_turn(messages: object, company_name: str = "", tenant_id: str = "") -> Turn:
+    """The turn a host's message list ends with: its last user message, and what came before it.
+
+    The message may be without text (an image): the turn's query is then empty, not an older
+    message. What follows the last user message is ignored.
+    """
+    items = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str) else []
+    for position in range(len(items) - 1, -1, -1):
+        role, content = _role_and_content(items[position])
+        if role == "user":
+            return turn_from(_text(content), items[:position], company_name, tenant_id)
+    return Turn("", normalise_messages(items), company_name, tenant_id)
 
 
 def recent_turns(messages: Sequence[Message], turns: int = HISTORY_TURNS) -> tuple[Message, ...]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from ixchat.utils.history import Excerpt, excerpts
 from ixchat.utils.resolution import Rejected, Resolution, Turn
-from ixchat.utils.terms import EMAIL, URL, count_words, find_name, fold
+from ixchat.utils.terms import EMAIL, URL, count_words, find_name
+from ixrag.words import folded, words
 
 MAX_NAME_WORDS = 6
 MAX_NAME_CHARS = 120
@@ -24,10 +25,12 @@ _COMPANY_WORDS = frozenset({
     "the", "company", "group", "la", "le", "l", "societe", "entreprise", "groupe", "el", "empresa",
     "grupo", "lo", "azienda", "societa", "gruppo", "die", "das", "der", "firma", "unternehmen",
 })  # fmt: skip
+_ARTICLES = frozenset({
+    "l", "the", "le", "la", "les", "el", "los", "las", "il", "lo", "gli", "der", "die", "das",
+})  # fmt: skip
 # A message that spells out the answer it wants is an instruction, and establishes nothing.
-_PLANTED = re.compile(r"\bresolve\s*[:=]")
-_ARTICLE = re.compile(r"[ld]'(?=\w)|(?:the|le|la|les|el|los|las|il|lo|gli|der|die|das) (?=\S)")
-_WEB_ENDING = re.compile(r"\.(?:com|fr|io|eu|net|org|de|es|it|ai|app|co\.uk)$")
+_PLANTED = re.compile(r"\bresolve\W{0,3}[:=]", re.IGNORECASE)
+_WEB_ENDING = re.compile(r"\.(?:com|fr|io|eu|net|org|de|es|it|ai|app)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,10 @@ def establish(turn: Turn, name: str) -> Established | None:
     Web and mail addresses are not shown, so no part of one is ever established.
     """
     for piece in reversed(excerpts(turn.messages)):
-        text = fold(piece.text)
-        if _PLANTED.search(text.text):
+        if _PLANTED.search(piece.text):
             continue
-        for wanted in _without_article(name):
-            span = find_name(wanted, text)
+        for wanted in _with_and_without_article(name):
+            span = find_name(wanted, piece.text)
             if span:
                 return _established(piece, *span)
     return None
@@ -100,8 +102,7 @@ def _reject(turn: Turn, name: str, found: Established | None) -> Rejected | None
         return "not_in_history"
     if is_company(name, turn.company_name):
         return "company"
-    query = fold(turn.query)
-    if any(find_name(wanted, query) for wanted in (*_without_article(name), found.name if found else "")):
+    if any(find_name(wanted, turn.query) for wanted in _with_and_without_article(name)):
         return "already_named"
     if found is None:
         return "not_in_history"
@@ -110,28 +111,26 @@ def _reject(turn: Turn, name: str, found: Established | None) -> Rejected | None
     return None
 
 
-def _without_article(name: str) -> Iterator[str]:
+def _with_and_without_article(name: str) -> Iterator[str]:
     yield name
-    folded = fold(name).text.strip()
-    article = _ARTICLE.match(folded)
-    if article:
-        yield folded[article.end() :]
+    split = words(name)
+    if len(split) > 1 and split[0].folded in _ARTICLES:
+        yield name[split[1].start :]
 
 
 def _established(piece: Excerpt, start: int, end: int) -> Established:
     """An article in lower case is grammar (`l'ERP Wave`); with a capital it is the name's (`L'Atelier`)."""
-    article = _ARTICLE.match(fold(piece.text[start:end]).text)
-    if article and piece.text[start].islower():
-        start += article.end()
+    split = words(piece.text[start:end])
+    if len(split) > 1 and split[0].folded in _ARTICLES and piece.text[start].islower():
+        start += split[1].start
     return Established(piece.text[start:end], piece.index, piece.offsets[start], piece.offsets[end - 1] + 1)
 
 
 def _company_core(name: str) -> str:
-    text = fold(name).text.strip().removesuffix("'s")
-    text = _WEB_ENDING.sub("", text).replace(".", "")
-    words = re.findall(r"[^\W_]+", text)
-    while len(words) > 1 and (words[-1] in _LEGAL_FORMS or words[-1] in _COMPANY_WORDS):
-        words.pop()
-    while len(words) > 1 and (words[0] in _COMPANY_WORDS or words[0] in _LEGAL_FORMS):
-        words.pop(0)
-    return " ".join(words)
+    bare = _WEB_ENDING.sub("", name.strip())
+    parts = folded(re.sub(r"(?<=\w)\.", "", bare)).removesuffix(" s").split()
+    while len(parts) > 1 and parts[-1] in _LEGAL_FORMS | _COMPANY_WORDS:
+        parts.pop()
+    while len(parts) > 1 and parts[0] in _LEGAL_FORMS | _COMPANY_WORDS:
+        parts.pop(0)
+    return " ".join(parts)
