@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+import numpy as np
 from langchain_core.documents import Document
+from numpy.typing import NDArray
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -15,6 +18,7 @@ from pydantic import Field
 
 from ixchat.utils.resolution import Resolution, Resolver, Turn
 from ixinfra.config.settings import RagMode
+from ixrag.words import words
 
 T = TypeVar("T")
 
@@ -169,3 +173,44 @@ def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` on a `VirtualTimeLoop`."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)
+
+
+class HashEmbedder:
+    """Vectors from the words of a text alone: equal words, near texts. Same in every process.
+
+    Args:
+        delay_s: How long each call takes.
+        model_id: What an index built with it records.
+    """
+
+    def __init__(self, dim: int = 64, *, delay_s: float = 0.0, model_id: str = "hash") -> None:
+        self.dim = dim
+        self.model_id = model_id
+        self.delay_s = delay_s
+        self.calls: list[tuple[str, list[str]]] = []
+        self.running = 0
+        self.cancelled = 0
+
+    async def query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return await self._embed("query", texts)
+
+    async def passage(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return await self._embed("passage", texts)
+
+    async def _embed(self, kind: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls.append((kind, list(texts)))
+        self.running += 1
+        try:
+            await asyncio.sleep(self.delay_s)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.running -= 1
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in words(text):
+                row[zlib.crc32(word.folded.encode()) % self.dim] += 1.0
+            row[0] += 1e-3  # a text without words has a direction, too
+            row /= np.linalg.norm(row)
+        return vectors

@@ -1,0 +1,392 @@
+"""A knowledge base on disk: built once from a corpus, opened by name, searched, closed.
+
+Tenants of one company may name the same knowledge base (a `lite` and an `advanced` one, say). It is
+then opened once for each event loop: LightRAG holds all vectors in memory and keeps 26 tasks a copy.
+What a tenant may not see lives in another knowledge base, and so in another workspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from langchain_core.language_models import BaseChatModel
+
+from ixinfra.config.settings import LightRAGConfig, RagMode
+from ixinfra.embeddings import Embedder, remember_vectors
+from ixinfra.errors import KnowledgeBaseError, RetrievalError
+from ixrag.lightrag import custom_graph
+from ixrag.lightrag.calls import CALLS, STOP_TIMEOUT_S, Calls, drop, stop_lightrag
+from ixrag.lightrag.corpus import Corpus
+from ixrag.lightrag.engine import KeywordModel, make_lightrag, query_param, refuse_environment
+from ixrag.lightrag.keyword_role import keyword_role
+from ixrag.lightrag.manifest import (
+    FORMAT,
+    Catalog,
+    EntityName,
+    Manifest,
+    expect_usable,
+    read_catalog,
+    read_manifest,
+    write_json,
+)
+from ixrag.names import NameIndex
+
+__all__ = ["EntityName", "KnowledgeBase", "Manifest", "build_knowledge_base", "open_knowledge_base"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REAP_S = 0.25  # longest wait for a cancelled search to clean up; it takes well under a millisecond
+
+
+async def build_knowledge_base(
+    corpus: Corpus, name: str, *, config: LightRAGConfig, embedder: Embedder, rebuild: bool = False
+) -> Manifest:
+    """Build the index of a corpus in `config.working_dir / name`, unless it is there already.
+
+    The new index stands beside an older one until it is complete; a crash leaves the older one valid.
+
+    Args:
+        corpus: What to index.
+        name: Name of the knowledge base.
+        config: Where it goes, and the batch size.
+        embedder: Embeds passages, entities and relations.
+        rebuild: Build even when content, model and layout are the same.
+
+    Raises:
+        ConfigError: The environment holds a variable that would mix tenants.
+        KnowledgeBaseError: LightRAG could not build it.
+    """
+    refuse_environment(os.environ)
+    folder = config.working_dir / name
+    workspace = f"{name}-{corpus.fingerprint}-{embedder.model_id}-{embedder.dim}-{FORMAT}"
+    if not rebuild:
+        with suppress(KnowledgeBaseError):
+            manifest = await asyncio.to_thread(read_manifest, folder)
+            if manifest and manifest.workspace == workspace and (folder / workspace).is_dir():
+                return manifest
+    part = folder / f".part-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        catalog = await _fill(part, workspace, corpus, config, embedder)
+        manifest = Manifest(
+            format=FORMAT,
+            name=name,
+            workspace=workspace,
+            model_id=embedder.model_id,
+            dim=embedder.dim,
+            passages=len(corpus.passages),
+            entities=len(corpus.entities),
+            relations=len(corpus.relations),
+            built_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        await asyncio.to_thread(_publish, part / workspace, folder, manifest, catalog)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, part, ignore_errors=True)
+    return manifest
+
+
+async def open_knowledge_base(
+    name: str,
+    *,
+    config: LightRAGConfig,
+    embedder: Embedder,
+    keyword_model: BaseChatModel | None = None,
+    keyword_timeout_s: float | None = None,
+) -> KnowledgeBase:
+    """Open a knowledge base for the running event loop; `close` it when done.
+
+    Args:
+        name: Name of the knowledge base.
+        config: Where it is, and how it is searched.
+        embedder: The one it was built with.
+        keyword_model: Extracts graph keywords from queries that bring none. None: no model is ever
+            called; keywords come from `extract_keywords`.
+        keyword_timeout_s: Hard limit of one extraction; default is that of the model's route.
+
+    Raises:
+        ConfigError: The environment holds a variable that would mix tenants.
+        KnowledgeBaseError: There is no such index, or it was built with another model or layout.
+    """
+    refuse_environment(os.environ)
+    folder = config.working_dir / name
+    manifest = expect_usable(await asyncio.to_thread(read_manifest, folder), folder, embedder)
+    loop_bases = _OPEN.setdefault(asyncio.get_running_loop(), _LoopBases())
+    key = (folder.resolve(), manifest.workspace, config, embedder, keyword_model, keyword_timeout_s)
+    async with loop_bases.lock:
+        shared = next((base for base in loop_bases.bases if base.key == key), None)
+        if shared is None:
+            shared = await _start(key, folder, manifest, config, embedder, keyword_model, keyword_timeout_s)
+            loop_bases.bases.append(shared)
+        shared.users += 1
+    return KnowledgeBase(name, shared, config, manifest)
+
+
+class KnowledgeBase:
+    """An open knowledge base; one `close` for each `open_knowledge_base`.
+
+    It belongs to the event loop it was opened in. Searches from another loop, or from a thread, run
+    there while that loop runs: LightRAG itself hangs when two loops use one object.
+
+    Attributes:
+        name: Name of the knowledge base.
+        manifest: What was built, and when.
+        config: How it is searched.
+        names: Entity names with type and aliases.
+        name_index: The same, to find them in a text.
+        extracts_keywords: Whether a model extracts keywords where a search brings none.
+    """
+
+    def __init__(self, name: str, shared: _Shared, config: LightRAGConfig, manifest: Manifest) -> None:
+        self.name = name
+        self.manifest = manifest
+        self.config = config
+        self.extracts_keywords = shared.extracts_keywords
+        self._shared = shared
+        self._searches: set[asyncio.Task[Answer]] = set()
+        self._closed = False
+
+    @property
+    def rag(self) -> Any:
+        """The `LightRAG` object; other knowledge bases of this process never share its workspace."""
+        return self._shared.rag
+
+    @property
+    def names(self) -> tuple[EntityName, ...]:
+        """Entity names, in the order of the corpus."""
+        return self._shared.catalog.names
+
+    @property
+    def name_index(self) -> NameIndex:
+        """Finds `names` and their aliases in a text."""
+        return self._shared.name_index
+
+    @property
+    def catalog(self) -> Catalog:
+        """Names, and passages by chunk id."""
+        return self._shared.catalog
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop it was opened in."""
+        return self._shared.loop
+
+    async def search(
+        self,
+        text: str,
+        *,
+        mode: RagMode,
+        ll_keywords: Sequence[str] = (),
+        hl_keywords: Sequence[str] = (),
+        query: str = "",
+        tenant_id: str = "",
+    ) -> Answer:
+        """Ask LightRAG for data, within `config.query_timeout_s`.
+
+        Args:
+            text: What is embedded; at least `MIN_RAG_QUERY_WEIGHT` long for LightRAG.
+            mode: Channels to search.
+            ll_keywords: Entity terms; with `hl_keywords`, both or neither.
+            hl_keywords: Theme terms.
+            query: The visitor's words inside `text`; keywords are taken from them.
+            tenant_id: Query vectors are kept for this tenant; not at all without one.
+
+        Raises:
+            RetrievalError: No answer: `timeout`, `closed`, or `unavailable` for everything else.
+        """
+        if self._closed:
+            raise self._is_closed()
+        search = self._search(text, mode, ll_keywords, hl_keywords, query or text, tenant_id)
+        if asyncio.get_running_loop() is self.loop:
+            return await search
+        return await asyncio.wrap_future(self.submit(search))
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run something in the loop of this knowledge base, from any other thread.
+
+        Raises:
+            RetrievalError: That loop does not run (any more).
+        """
+        if not self.loop.is_running():
+            work.close()
+            raise self._is_closed()
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    async def close(self) -> None:
+        """Cancel this handle's searches and, if nobody else uses it, stop LightRAG.
+
+        It can be called twice, takes a few seconds at most whatever LightRAG's calls do, and searches
+        raise `RetrievalError(reason="closed")` from then on.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if asyncio.get_running_loop() is self.loop:
+            await self._release()
+        elif self.loop.is_running():
+            await asyncio.wrap_future(self.submit(self._release()))
+
+    async def _release(self) -> None:
+        searches = set(self._searches)
+        for search in searches:
+            search.cancel()
+        if searches:
+            await asyncio.wait(searches, timeout=REAP_S)
+        self._shared.users -= 1
+        if not self._shared.users:
+            _OPEN[self.loop].bases.remove(self._shared)
+            self._shared.guard.cancel()
+            await asyncio.wait({self._shared.guard}, timeout=3 * STOP_TIMEOUT_S)
+
+    async def _search(
+        self, text: str, mode: RagMode, ll: Sequence[str], hl: Sequence[str], query: str, tenant_id: str
+    ) -> Answer:
+        timeout_s = self.config.query_timeout_s
+        task = asyncio.ensure_future(self._ask(text, mode, ll, hl, query, tenant_id))
+        self._searches.add(task)
+        task.add_done_callback(self._searches.discard)
+        try:
+            await asyncio.wait({task}, timeout=timeout_s)
+        except asyncio.CancelledError:
+            drop(task)
+            await asyncio.wait({task}, timeout=REAP_S)
+            raise
+        if not task.done():
+            drop(task)
+            raise RetrievalError(f"LightRAG did not answer within {timeout_s:g} s", reason="timeout")
+        if task.cancelled() or self._closed:
+            raise self._is_closed()
+        error = task.exception()
+        if error is None:
+            return task.result()
+        logger.debug("LightRAG failed", exc_info=error)
+        # Not chained: the text of a foreign exception may hold the query.
+        raise RetrievalError(f"LightRAG raised {type(error).__name__}", reason="unavailable") from None
+
+    async def _ask(
+        self, text: str, mode: RagMode, ll: Sequence[str], hl: Sequence[str], query: str, tenant_id: str
+    ) -> Answer:
+        calls = Calls(query)
+        token = CALLS.set(calls)
+        try:
+            with remember_vectors(tenant_id):
+                raw = await self.rag.aquery_data(text, query_param(self.config, mode, ll, hl))
+            return Answer(raw, calls.keyword_failure)
+        finally:
+            CALLS.reset(token)
+            calls.cancel()
+
+    def _is_closed(self) -> RetrievalError:
+        return RetrievalError(f"knowledge base {self.name!r} is closed", reason="closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What LightRAG returned, as it came.
+
+    Attributes:
+        raw: The dictionary of `aquery_data`.
+        keyword_failure: Why the keyword model gave none and words were picked without it; else "".
+    """
+
+    raw: dict[str, Any]
+    keyword_failure: str = ""
+
+
+@dataclass(eq=False)
+class _Shared:
+    """One LightRAG object and those who use it."""
+
+    key: tuple[object, ...]
+    rag: Any
+    catalog: Catalog
+    name_index: NameIndex
+    extracts_keywords: bool
+    loop: asyncio.AbstractEventLoop
+    guard: asyncio.Task[None]
+    users: int = 0
+
+
+@dataclass(eq=False)
+class _LoopBases:
+    bases: list[_Shared] = field(default_factory=list)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+_OPEN: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBases] = WeakKeyDictionary()
+
+
+async def _start(
+    key: tuple[object, ...],
+    folder: Path,
+    manifest: Manifest,
+    config: LightRAGConfig,
+    embedder: Embedder,
+    keyword_model: BaseChatModel | None,
+    keyword_timeout_s: float | None,
+) -> _Shared:
+    catalog = await asyncio.to_thread(read_catalog, folder / manifest.workspace)
+    name_index = await asyncio.to_thread(NameIndex, catalog.names)
+    role = keyword_role(keyword_model, name_index, keyword_timeout_s) if keyword_model else None
+    rag = await _initialised(folder, manifest.workspace, config, embedder, role)
+    guard = asyncio.create_task(_stop_when_cancelled(rag), name=f"ix-lightrag-{manifest.name}")
+    loop = asyncio.get_running_loop()
+    return _Shared(key, rag, catalog, name_index, keyword_model is not None, loop, guard)
+
+
+async def _initialised(
+    folder: Path,
+    workspace: str,
+    config: LightRAGConfig,
+    embedder: Embedder,
+    role: KeywordModel | None = None,
+) -> Any:
+    # The constructor reads every file of the index, seconds for a large one.
+    rag = await asyncio.to_thread(
+        make_lightrag, folder, workspace, config=config, embedder=embedder, keyword_model=role
+    )
+    await rag.initialize_storages()
+    return rag
+
+
+async def _stop_when_cancelled(rag: Any) -> None:
+    """Wait for `close`, or for a loop that ends without it: `asyncio.run` cancels every task once, then
+    waits for all of them, and LightRAG's workers survive being cancelled."""
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await stop_lightrag(rag)
+
+
+async def _fill(
+    part: Path, workspace: str, corpus: Corpus, config: LightRAGConfig, embedder: Embedder
+) -> Catalog:
+    rag = await _initialised(part, workspace, config, embedder)
+    try:
+        return await custom_graph.insert(rag, corpus)
+    finally:
+        await stop_lightrag(rag)
+
+
+def _publish(built: Path, folder: Path, manifest: Manifest, catalog: Catalog) -> None:
+    write_json(built / "catalog.json", catalog)
+    target = folder / manifest.workspace
+    if target.exists():
+        shutil.rmtree(target)
+    built.replace(target)
+    write_json(folder / "manifest.json", manifest)
+    for old in folder.iterdir():
+        if old.is_dir() and old != target and not old.name.startswith(".part-"):
+            shutil.rmtree(old, ignore_errors=True)
