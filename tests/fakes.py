@@ -7,13 +7,13 @@ import zlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 import numpy as np
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.documents import Document
-from numpy.typing import NDArray
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from numpy.typing import NDArray
 from pydantic import Field
 
 from ixchat.utils.resolution import Resolution, Resolver, Turn
