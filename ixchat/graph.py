@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
@@ -11,6 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
+from ixchat.chat_routing import chat_model
 from ixchat.nodes.answer import write_answer
 from ixchat.nodes.knowledge_retriever import Deps, OneTenant, Tenants, retrieval_node
 from ixchat.state import (
@@ -21,6 +25,20 @@ from ixchat.state import (
     RetrievalState,
     chat_context,
 )
+from ixchat.tenants import OpenTenant, TenantRegistry
+from ixchat.utils.local.resolver import LocalResolver
+from ixchat.utils.query_intent import resolve_search_query
+from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
+from ixchat.utils.resolution import Resolver
+from ixinfra.config.settings import ModelsConfig, Settings
+from ixinfra.embeddings import Embedder, build_embedder
+from ixinfra.errors import UnknownTenantError
+from ixinfra.tracing import Tracer, build_tracer
+from ixrag.lightrag.knowledge_base import KnowledgeBase, build_knowledge_base, open_knowledge_base
+from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
+from ixrag.sample import SAMPLE_NAME, sample_corpus
+
+DEADLINE_MARGIN_S = 0.05  # the route's own limit comes first; the node's is for a resolver that ignores it
 
 RetrievalGraph = CompiledStateGraph[RetrievalState, ChatContext, RetrievalInput, RetrievalOutput]
 ChatGraph = CompiledStateGraph[ChatState, ChatContext, RetrievalInput, ChatState]
@@ -83,6 +101,111 @@ def build_chat_graph(deps: Deps | Tenants, *, checkpointer: Any = None) -> ChatG
     graph.add_edge("answer", END)
     graph.add_edge("redirect", END)
     return graph.compile(name="ixchat_chat", checkpointer=checkpointer)
+
+
+@asynccontextmanager
+async def open_tenants(
+    settings: Settings,
+    *,
+    tracer: Tracer | None = None,
+    max_open: int = 8,
+    announce: Callable[[str], None] | None = None,
+) -> AsyncIterator[TenantRegistry]:
+    """The configured tenants, each opened when a turn first needs it, all closed at the end.
+
+    Args:
+        settings: What `get_config` read.
+        tracer: Where spans go; default is what `settings.tracing` says.
+        max_open: How many tenants stay open at once.
+        announce: Told what takes long, such as the first build of the sample knowledge base.
+    """
+    embedder = build_embedder(settings.embedding)
+    spans = tracer or build_tracer(settings.tracing, environment=settings.env)
+    registry = TenantRegistry(
+        partial(open_tenant, settings, embedder=embedder, tracer=spans, announce=announce), max_open
+    )
+    try:
+        yield registry
+    finally:
+        await registry.close()
+        if tracer is None:
+            await asyncio.to_thread(spans.close)
+
+
+async def open_tenant(
+    settings: Settings,
+    tenant_id: str,
+    *,
+    embedder: Embedder,
+    tracer: Tracer,
+    announce: Callable[[str], None] | None = None,
+) -> OpenTenant:
+    """Open one tenant's knowledge base and wire its resolvers.
+
+    The bundled sample is built on first use; any other knowledge base must have been built.
+
+    Raises:
+        UnknownTenantError: The configuration has no such tenant.
+        ConfigError: A model route cannot be built.
+        KnowledgeBaseError: The knowledge base cannot be opened.
+    """
+    tenant = settings.tenants.get(tenant_id)
+    if tenant is None:
+        raise UnknownTenantError(
+            f"unknown tenant {tenant_id!r}; {settings.env}.toml has {sorted(settings.tenants)}"
+        )
+    models = settings.models
+    if tenant.knowledge_base == SAMPLE_NAME:
+        if announce:
+            announce(f"opening the sample knowledge base {SAMPLE_NAME!r} (built on first use)")
+        await build_knowledge_base(sample_corpus(), SAMPLE_NAME, config=settings.lightrag, embedder=embedder)
+    base = await open_knowledge_base(
+        tenant.knowledge_base,
+        config=settings.lightrag,
+        embedder=embedder,
+        keyword_model=chat_model(models, "lightrag_keyword"),
+        keyword_timeout_s=models.lightrag_keyword.timeout_s,
+    )
+    retriever = LightRAGRetriever(
+        knowledge_base=base,
+        rag_mode=tenant.rag_mode,
+        tenant_id=tenant_id,
+        company_name=tenant.company_name,
+    )
+    text, keywords, reference = build_resolvers(models, base)
+    deps = Deps(
+        retriever,
+        text_resolver=text,
+        keyword_resolver=keywords,
+        reference_resolver=reference,
+        enabled=settings.query_rewriter.enabled,
+        tenant_id=tenant_id,
+        company_name=tenant.company_name,
+        language=tenant.language,
+        tracer=tracer,
+        answer_model=chat_model(models, "answer"),
+        short_reply_deadline_s=models.query_rewriter.timeout_s + DEADLINE_MARGIN_S,
+        reference_deadline_s=models.query_reference.timeout_s + DEADLINE_MARGIN_S,
+    )
+    return OpenTenant(deps, base.close)
+
+
+def build_resolvers(models: ModelsConfig, base: KnowledgeBase) -> tuple[Resolver, Resolver, Resolver]:
+    """The resolvers of one tenant, by the routes: text query, graph keywords, reference check.
+
+    Raises:
+        ConfigError: A model route cannot be built.
+    """
+    local = LocalResolver(base.name_index)
+    rewriter = chat_model(models, "query_rewriter")
+    checker = chat_model(models, "query_reference")
+    rewrite = {"timeout_s": models.query_rewriter.timeout_s}
+    check = {"timeout_s": models.query_reference.timeout_s}
+    return (
+        partial(resolve_search_query, model=rewriter, **rewrite) if rewriter else local.search_query,
+        partial(build_keyword_query, model=rewriter, **rewrite) if rewriter else local.keyword_query,
+        partial(resolve_reference, model=checker, **check) if checker else local.reference,
+    )
 
 
 def _after_retrieval(state: Mapping[str, Any]) -> Literal["answer", "redirect"]:

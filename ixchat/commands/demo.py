@@ -115,7 +115,8 @@ async def run(settings: Settings, console: Console, *, tenant: str, as_json: boo
         raise UnknownTenantError(f"no scene for tenant {tenant!r}; the script has {known}")
     tracer = RecordingTracer()
     played: list[PlayedTurn] = []
-    async with open_tenants(settings, tracer=tracer, console=console) as tenants:
+    announce = None if as_json else partial(console.print, style="dim")
+    async with open_tenants(settings, tracer=tracer, announce=announce) as tenants:
         async for item in play(script, tenants, tracer):
             played.append(item)
             if not as_json:
