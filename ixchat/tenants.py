@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from ixchat.nodes.knowledge_retriever import Deps
 
@@ -41,6 +42,7 @@ class TenantRegistry:
     open_tenant: Callable[[str], Awaitable[OpenTenant]]
     max_open: int = 8
     _slots: dict[str, _Slot] = field(default_factory=dict)
+    _closing: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     @property
     def open_ids(self) -> list[str]:
@@ -74,9 +76,11 @@ class TenantRegistry:
     async def close(self) -> None:
         """Close every tenant. Turns still running on them lose their search."""
         slots, self._slots = list(self._slots.values()), {}
-        await asyncio.gather(*(_close(slot.opening) for slot in slots))
+        await asyncio.gather(*self._closing.values(), *(_close(slot.opening) for slot in slots))
 
     async def _open(self, tenant_id: str) -> OpenTenant:
+        if closing := self._closing.get(tenant_id):  # both would write to the same files
+            await asyncio.wait({closing})
         return await self.open_tenant(tenant_id)
 
     def _close_surplus(self) -> None:
@@ -84,12 +88,12 @@ class TenantRegistry:
         for tenant_id in [key for key, slot in self._slots.items() if slot.users == 0][: max(0, surplus)]:
             slot = self._slots.pop(tenant_id)
             task = asyncio.create_task(_close(slot.opening), name=f"ix:close:{tenant_id}")
-            _CLOSING.add(task)
-            task.add_done_callback(_CLOSING.discard)
+            self._closing[tenant_id] = task
+            task.add_done_callback(partial(self._closed, tenant_id))
 
-
-# The loop holds its tasks weakly; a close that nobody awaits must not be collected half-way.
-_CLOSING: set[asyncio.Task[None]] = set()
+    def _closed(self, tenant_id: str, task: asyncio.Task[None]) -> None:
+        if self._closing.get(tenant_id) is task:
+            del self._closing[tenant_id]
 
 
 async def _close(opening: asyncio.Task[OpenTenant]) -> None:
