@@ -23,11 +23,11 @@ _NOTHING = frozenset({
     "niente", "nulla", "non applicabile", "kein", "keine", "keiner", "keines", "kein name", "nichts",
     "entfallt", "nicht zutreffend",
 })  # fmt: skip
-_PREAMBLE = re.compile(
-    r"(?:here is|here s|here are|sure|certainly|of course|ok|okay|voici|bien sur|aqui|claro|ecco|certo|hier ist"
-    r"|gerne|naturlich|(?:the |la |le |il |die )?(?:search |standalone |resolved |final |reformulated )?"
-    r"(?:query|answer|output|result|requete|recherche|reponse|resultat|consulta|busqueda|respuesta|ricerca"
-    r"|risposta|suchanfrage|anfrage|antwort))\b"
+_ANNOUNCEMENT = re.compile(r"(?:here is|here s|here are|sure|certainly|of course|voici|hier ist)\b")
+_LABEL = re.compile(
+    r"(?:(?:the |la |le |il |die )?(?:search |standalone |resolved |final |reformulated )?"
+    r"(?:query|answer|output|result|decision|requete|recherche|reponse|resultat|consulta|busqueda|respuesta"
+    r"|ricerca|risposta|suchanfrage|anfrage|antwort|ok|okay|bien sur|aqui|claro|ecco|certo|gerne|naturlich))\b"
 )
 _REFUSAL = re.compile(
     r"(?:i m sorry|i am sorry|sorry|i can t|i cannot|i can not|i am unable|i m unable|i don t|as an ai"
@@ -69,24 +69,27 @@ def is_refusal(text: str) -> bool:
 
 
 def is_scaffold(text: str, query: str) -> bool:
-    """Whether a text is the model's own classification of the turn.
-
-    It speaks of the assistant or the visitor, or starts with a digit. What the visitor's own message
-    says as well (`5 à 10 ans`) is an answer.
-    """
+    """Whether a text is the model's own classification of the turn: it starts with a digit, or
+    `speaks_of_turn`. A number that the visitor's own message starts with (`5 à 10 ans`) is an answer."""
     text = text.lstrip()
-    if text[:1].isdigit() and _leading_number(text) != _leading_number(query.lstrip()):
-        return True
+    foreign_number = text[:1].isdigit() and _leading_number(text) != _leading_number(query.lstrip())
+    return foreign_number or speaks_of_turn(text, query)
+
+
+def speaks_of_turn(text: str, query: str) -> bool:
+    """Whether a text speaks of the assistant, the visitor or a numbered case, where `query` does not."""
     theirs = folded(query)
     return any(match.group() not in theirs for match in _SCAFFOLD.finditer(folded(text)))
 
 
 def without_preamble(line: str) -> str:
-    """`Here is the query: X` → `X`; "" when nothing stands behind the colon. Other lines stay as they are."""
-    head, colon, rest = line.partition(":")
-    if not colon or len(head.split()) > _MAX_PREAMBLE_WORDS or not _PREAMBLE.match(folded(head)):
-        return line
-    return rest.strip()
+    """`Here is the query: X` → `X`; "" for an announcement with nothing behind it. Other lines stay."""
+    head, colon, rest = line.replace("：", ":", 1).partition(":")
+    announces = bool(_ANNOUNCEMENT.match(folded(head)))
+    if not colon:
+        return "" if announces else line
+    short = len(head.split()) <= _MAX_PREAMBLE_WORDS
+    return rest.strip() if short and (announces or _LABEL.match(folded(head))) else line
 
 
 def _leading_number(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ChatMessage, HumanMessage
 
 from ixchat.utils.resolution import Message, Role, Turn
-from ixchat.utils.terms import EMAIL, INVISIBLE, URL
+from ixchat.utils.terms import EMAIL, INVISIBLE, URL, encodable
 from ixinfra.llm import without_thinking
 
 HISTORY_TURNS = 2  # exchanges quoted to a model
@@ -67,7 +67,7 @@ def turn_from(query: str, messages: object = (), company_name: str = "", tenant_
     current = _comparable(query)
     while past and past[-1].role == "user" and _comparable(past[-1].content) == current:
         past.pop()
-    return Turn(_encodable(query), tuple(past), company_name, tenant_id)
+    return Turn(encodable(query), tuple(past), company_name, tenant_id)
 
 
 def current_turn(messages: object, company_name: str = "", tenant_id: str = "") -> Turn:
@@ -159,7 +159,7 @@ def _is_message(raw: object) -> bool:
 
 def _read(item: object) -> Message | None:
     role, content = _role_and_content(item)
-    text = _encodable(_text(content))
+    text = encodable(_text(content))
     if role is None or not text:
         return None
     return Message(role, without_thinking(text) if role == "assistant" else text)
@@ -225,17 +225,8 @@ def _block_text(block: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _encodable(text: str) -> str:
-    """Join surrogate pairs, replace lone ones: no encoder and no store accepts them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def _comparable(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", INVISIBLE.sub("", _encodable(text))).split())
+    return " ".join(unicodedata.normalize("NFC", INVISIBLE.sub("", encodable(text))).split())
 
 
 # Everything here is dropped, but `blank`, which becomes one space. Each alternative is bounded or

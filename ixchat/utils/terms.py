@@ -11,10 +11,10 @@ from ixrag.words import Word, words
 Span = tuple[int, int]
 """Start and end of a piece of text, in characters, end excluded."""
 
-# Joiners, bidi marks, byte order mark, soft hyphen, fillers, variation selectors, tags. A test
+# Controls, joiners, bidi marks, byte order mark, soft hyphen, fillers, variation selectors, tags. A test
 # compares the list with the Unicode database.
 INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U00013430-\U0001345f\U000e0000-\U000e0fff]+"
 )
@@ -41,6 +41,15 @@ def count_words(text: str) -> int:
     if not unspaced:
         return len(tokens)
     return sum(not _UNSPACED.search(token) for token in tokens) + -(-unspaced // _LETTERS_PER_WORD)
+
+
+def encodable(text: str) -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced: no encoder accepts them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def find_name(name: str, text: str) -> Span | None:
