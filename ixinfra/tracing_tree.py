@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from langchain_core.runnables import ensure_config
 
 from ixinfra.tracing import CancelCause, Span, SpanKind, Tracer, ambient, reset
+from ixinfra.tracing_stop import stop_all
 
 SpanStatus = Literal["ok", "error", "cancelled"]
 Config = Mapping[str, Any]
@@ -133,7 +135,7 @@ class Sink(Protocol):
         """Make the enclosing span current again, in the context that ran `start`."""
 
     def close(self, timeout_s: float) -> None:
-        """Export what is pending, for at most `timeout_s` seconds."""
+        """Export what is pending, for at most `timeout_s` seconds. Called once with 0, then to wait."""
 
 
 class Redactor(Protocol):
@@ -205,8 +207,7 @@ class SinkTracer:
 
     def close(self, timeout_s: float = 1.0) -> None:
         """See `Tracer.close`."""
-        for sink in self._sinks:
-            _quietly(sink.close, timeout_s)
+        stop_all([partial(_quietly, sink.close) for sink in self._sinks], timeout_s)
 
     def _outer_trace_id(self, config: Config) -> str:
         return next(filter(None, (_quietly(sink.outer_trace_id, config) for sink in self._sinks)), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -90,12 +91,10 @@ class OtlpServer:
         (span,) = (span for span in self.spans if span.name == name)
         return span
 
-    def everything(self) -> bytes:
-        """All bytes received, JSON escapes resolved: what a search for a secret has to look at."""
-        raw = b"\n".join(self.bodies)
-        return (
-            raw + raw.decode("utf-8", "replace").encode("ascii", "replace").decode("unicode_escape").encode()
-        )
+    def text(self) -> str:
+        """All that was received, JSON's \\u escapes resolved: what a search for a secret has to look at."""
+        received = b"\n".join(self.bodies).decode("utf-8", "replace")
+        return re.sub(r"\\u([0-9a-f]{4})", lambda escape: chr(int(escape[1], 16)), received)
 
 
 @contextmanager
@@ -109,7 +108,7 @@ def otlp_server(status: int = 200) -> Iterator[OtlpServer]:
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             seen.paths.append(self.path)
-            seen.headers.append(dict(self.headers))
+            seen.headers.append({name.lower(): value for name, value in self.headers.items()})
             seen.bodies.append(
                 gzip.decompress(raw) if self.headers.get("Content-Encoding") == "gzip" else raw
             )
