@@ -11,7 +11,7 @@ from ixchat.utils.terms import INVISIBLE
 from ixinfra.llm import without_thinking
 from ixrag.words import folded
 
-_BULLET = re.compile(r"(?:[-+•]|\*(?!\*))\s+|#{1,6}\s+|>\s*")
+_BULLET = re.compile(r"\A(?:(?:[-+•]|\*(?!\*))\s+|#{1,6}\s+|>\s*)")
 _AROUND = " \t\u00a0\u202f\"'`*_~“”„‟«»‹›‘’‚‛「」『』<>"
 _MAX_PREAMBLE_WORDS = 8
 

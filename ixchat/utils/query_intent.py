@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from langchain_core.language_models import BaseChatModel
 
@@ -12,6 +13,7 @@ from ixchat.utils.names import is_company
 from ixchat.utils.prompts import Prompt, ask
 from ixchat.utils.resolution import Fallback, Resolution, Turn
 from ixchat.utils.terms import EMAIL, URL, find_name
+from ixrag.words import folded
 
 MAX_WORDS = 8  # longer queries drag the vector away from what the visitor wrote
 MAX_QUERY_CHARS = 200
@@ -121,7 +123,8 @@ def parse_search_query(text: str, turn: Turn) -> tuple[str, Fallback | None]:
         return "", "scaffold"
     if is_refusal(line) or _CODE.search(line):
         return "", "unparsable"
-    query = _with_company(_EMPHASIS.sub("", EMAIL.sub(" ", URL.sub(" ", line))).split(), turn.company_name)
+    words = _EMPHASIS.sub("", EMAIL.sub(" ", URL.sub(" ", line))).split()
+    query = _fit(words, turn)
     if not query or len(query) > MAX_QUERY_CHARS:
         return "", "unparsable"
     if is_company(query, turn.company_name):
@@ -129,14 +132,22 @@ def parse_search_query(text: str, turn: Turn) -> tuple[str, Fallback | None]:
     return query, None
 
 
-def _with_company(words: list[str], company_name: str) -> str:
-    """At most `MAX_WORDS` of `words`, the company's name among them: appended where the model left it out.
+def _fit(words: Sequence[str], turn: Turn) -> str:
+    """At most `MAX_WORDS` words with the company's name among them, appended where the model left it out.
 
-    A name that leaves no room for the query itself is not forced into it.
+    The visitor's own words are the last to be cut. A company's name that leaves no room for the query
+    is not forced into it.
     """
-    query = " ".join(words[:MAX_WORDS])
-    company = company_name.split()
-    if not company or find_name(company_name, query):
-        return query
+    own = set(folded(f"{turn.company_name} {turn.query}").split())
+    query = " ".join(_cut(words, MAX_WORDS, own))
+    company = turn.company_name.split()
     room = MAX_WORDS - len(company)
-    return " ".join([*words[:room], *company]) if words and room > 0 else query
+    if not company or not words or room < 1 or find_name(turn.company_name, query):
+        return query
+    return " ".join([*_cut(words, room, own), *company])
+
+
+def _cut(words: Sequence[str], room: int, own: set[str]) -> list[str]:
+    """`room` of the words in their order: those in `own`, and the first of the others."""
+    foreign_last = sorted(range(len(words)), key=lambda place: own.isdisjoint(folded(words[place]).split()))
+    return [words[place] for place in sorted(foreign_last[:room])]

@@ -157,8 +157,9 @@ def parse_keywords(text: str, query: str = "") -> Keywords:
 def _labelled_lists(body: str) -> dict[str, str]:
     labels = list(_LABEL.finditer(body))
     lists: dict[str, str] = {}
-    for label, following in zip(labels, [*labels[1:], None], strict=True):
-        listed = body[label.end() : following.start() if following else len(body)]
+    ends = [*(label.start() for label in labels[1:]), len(body)]
+    for label, end in zip(labels, ends, strict=False):
+        listed = body[label.end() : end]
         same_line = listed.partition("\n")[0].strip()
         lists.setdefault(label[1].upper(), same_line or listed)
     return lists

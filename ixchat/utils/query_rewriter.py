@@ -25,7 +25,7 @@ Say what the message is about, replace pronouns by what they stand for, and name
 says "you". Answer with the question alone."""
 
 _YOU = re.compile(r"\b(you|your)\b", re.IGNORECASE)
-_TOKEN = re.compile(r"\s*(?:\w{1,4}|[^\w\s])")
+_TOKEN = re.compile(r"\s*(?:\w{1,7}|[^\w\s])")
 
 
 async def rewrite_query(turn: Turn, model: BaseChatModel, *, timeout_s: float | None = None) -> Resolution:
@@ -67,7 +67,7 @@ def name_the_company(turn: Turn) -> str:
 
 
 def first_tokens(text: str, count: int) -> str:
-    """The first `count` tokens, cut wherever that falls. A token is taken as up to four letters or one sign,
+    """The first `count` tokens, cut wherever that falls. A token is taken as up to seven letters or one sign,
     which gives the 230 to 275 characters that 50 tokens of French were measured at."""
     position = 0
     for _ in range(count):
