@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -67,6 +67,9 @@ class Relation(_Row):
 class Corpus:
     """Everything one knowledge base holds. Two relations may join the same entities.
 
+    Attributes:
+        vectors: File of `known_vectors`, used where its model is the one that embeds.
+
     Raises:
         DatasetError: Two passages share an id, two entities a name, a relation joins an entity to
             itself, or something refers to a passage or entity that is not there.
@@ -75,6 +78,7 @@ class Corpus:
     passages: tuple[Passage, ...]
     entities: tuple[Entity, ...] = ()
     relations: tuple[Relation, ...] = ()
+    vectors: Path | None = None
 
     def __post_init__(self) -> None:
         passages = _unique("passages", [passage.id for passage in self.passages])
@@ -90,11 +94,15 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hex digits that change with any content."""
+        """Twelve hex digits that change with any text, name or link."""
         rows = [
             [row.model_dump() for row in group] for group in (self.passages, self.entities, self.relations)
         ]
         return sha256(json.dumps(rows, ensure_ascii=False).encode()).hexdigest()[:12]
+
+    def without_vectors(self) -> Corpus:
+        """The same content; every vector will be computed."""
+        return replace(self, vectors=None)
 
 
 def read_corpus(folder: Path) -> Corpus:

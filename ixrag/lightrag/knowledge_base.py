@@ -31,6 +31,7 @@ from ixrag.lightrag.calls import CALLS, STOP_TIMEOUT_S, Calls, drop, stop_lightr
 from ixrag.lightrag.corpus import Corpus
 from ixrag.lightrag.engine import KeywordModel, make_lightrag, query_param, refuse_environment
 from ixrag.lightrag.keyword_role import keyword_role
+from ixrag.lightrag.known_vectors import load_known_vectors
 from ixrag.lightrag.manifest import (
     FORMAT,
     Catalog,
@@ -72,29 +73,21 @@ async def build_knowledge_base(
     """
     refuse_environment(os.environ)
     folder = config.working_dir / name
-    workspace = f"{name}-{corpus.fingerprint}-{embedder.model_id}-{embedder.dim}-{FORMAT}"
-    if not rebuild:
+    content = f"{name}-{corpus.fingerprint}-{embedder.model_id}-{embedder.dim}-{FORMAT}"
+    async with _bases_of_this_loop().builds.setdefault(folder, asyncio.Lock()):
         with suppress(KnowledgeBaseError):
             manifest = await asyncio.to_thread(read_manifest, folder)
-            if manifest and manifest.workspace == workspace and (folder / workspace).is_dir():
+            if manifest and manifest.workspace == content and not rebuild and (folder / content).is_dir():
                 return manifest
-    part = folder / f".part-{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        catalog = await _fill(part, workspace, corpus, config, embedder)
-        manifest = Manifest(
-            format=FORMAT,
-            name=name,
-            workspace=workspace,
-            model_id=embedder.model_id,
-            dim=embedder.dim,
-            passages=len(corpus.passages),
-            entities=len(corpus.entities),
-            relations=len(corpus.relations),
-            built_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        await asyncio.to_thread(_publish, part / workspace, folder, manifest, catalog)
-    finally:
-        await asyncio.to_thread(shutil.rmtree, part, ignore_errors=True)
+        # A name of its own for a repeated build: LightRAG would mix it with the old one in memory.
+        workspace = f"{content}-{secrets.token_hex(3)}" if rebuild else content
+        manifest = _manifest(name, workspace, corpus, embedder)
+        part = folder / f".part-{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            catalog = await _fill(part, workspace, corpus, config, embedder)
+            await asyncio.to_thread(_publish, part / workspace, folder, manifest, catalog)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, part, ignore_errors=True)
     return manifest
 
 
@@ -121,17 +114,17 @@ async def open_knowledge_base(
         KnowledgeBaseError: There is no such index, or it was built with another model or layout.
     """
     refuse_environment(os.environ)
-    folder = config.working_dir / name
-    manifest = expect_usable(await asyncio.to_thread(read_manifest, folder), folder, embedder)
-    loop_bases = _OPEN.setdefault(asyncio.get_running_loop(), _LoopBases())
-    key = (folder.resolve(), manifest.workspace, config, embedder, keyword_model, keyword_timeout_s)
-    async with loop_bases.lock:
-        shared = next((base for base in loop_bases.bases if base.key == key), None)
+    bases = _bases_of_this_loop()
+    settings = (name, config, embedder, keyword_model, keyword_timeout_s)
+    async with bases.lock:
+        manifest = await asyncio.to_thread(_usable_manifest, name, config, embedder)
+        key = (manifest, *settings)
+        shared = next((base for base in bases.open if base.key == key), None)
         if shared is None:
-            shared = await _start(key, folder, manifest, config, embedder, keyword_model, keyword_timeout_s)
-            loop_bases.bases.append(shared)
+            shared = await _start(manifest, *settings)
+            bases.open.append(shared)
         shared.users += 1
-    return KnowledgeBase(name, shared, config, manifest)
+    return KnowledgeBase(shared)
 
 
 class KnowledgeBase:
@@ -149,10 +142,10 @@ class KnowledgeBase:
         extracts_keywords: Whether a model extracts keywords where a search brings none.
     """
 
-    def __init__(self, name: str, shared: _Shared, config: LightRAGConfig, manifest: Manifest) -> None:
-        self.name = name
-        self.manifest = manifest
-        self.config = config
+    def __init__(self, shared: _Shared) -> None:
+        self.name = shared.manifest.name
+        self.manifest = shared.manifest
+        self.config = shared.config
         self.extracts_keywords = shared.extracts_keywords
         self._shared = shared
         self._searches: set[asyncio.Task[Answer]] = set()
@@ -246,7 +239,7 @@ class KnowledgeBase:
             await asyncio.wait(searches, timeout=REAP_S)
         self._shared.users -= 1
         if not self._shared.users:
-            _OPEN[self.loop].bases.remove(self._shared)
+            _OPEN[self.loop].open.remove(self._shared)
             self._shared.guard.cancel()
             await asyncio.wait({self._shared.guard}, timeout=3 * STOP_TIMEOUT_S)
 
@@ -307,9 +300,11 @@ class Answer:
 
 @dataclass(eq=False)
 class _Shared:
-    """One LightRAG object and those who use it."""
+    """One LightRAG object and how many use it."""
 
     key: tuple[object, ...]
+    manifest: Manifest
+    config: LightRAGConfig
     rag: Any
     catalog: Catalog
     name_index: NameIndex
@@ -321,29 +316,62 @@ class _Shared:
 
 @dataclass(eq=False)
 class _LoopBases:
-    bases: list[_Shared] = field(default_factory=list)
+    """What is open in one event loop, and locks against opening or building the same thing twice."""
+
+    open: list[_Shared] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    builds: dict[Path, asyncio.Lock] = field(default_factory=dict)
 
 
 _OPEN: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBases] = WeakKeyDictionary()
 
 
+def _bases_of_this_loop() -> _LoopBases:
+    return _OPEN.setdefault(asyncio.get_running_loop(), _LoopBases())
+
+
 async def _start(
-    key: tuple[object, ...],
-    folder: Path,
     manifest: Manifest,
+    name: str,
     config: LightRAGConfig,
     embedder: Embedder,
     keyword_model: BaseChatModel | None,
     keyword_timeout_s: float | None,
 ) -> _Shared:
+    folder = config.working_dir / name
     catalog = await asyncio.to_thread(read_catalog, folder / manifest.workspace)
     name_index = await asyncio.to_thread(NameIndex, catalog.names)
     role = keyword_role(keyword_model, name_index, keyword_timeout_s) if keyword_model else None
     rag = await _initialised(folder, manifest.workspace, config, embedder, role)
-    guard = asyncio.create_task(_stop_when_cancelled(rag), name=f"ix-lightrag-{manifest.name}")
+    guard = asyncio.create_task(_stop_when_cancelled(rag), name=f"ix-lightrag-{name}")
+    if await asyncio.to_thread(read_manifest, folder) != manifest:
+        # LightRAG takes a file that has just been removed for an empty one.
+        guard.cancel()
+        raise KnowledgeBaseError(
+            f"knowledge base {name!r} was built again while it was opened; open it again"
+        )
+    key = (manifest, name, config, embedder, keyword_model, keyword_timeout_s)
     loop = asyncio.get_running_loop()
-    return _Shared(key, rag, catalog, name_index, keyword_model is not None, loop, guard)
+    return _Shared(key, manifest, config, rag, catalog, name_index, role is not None, loop, guard)
+
+
+def _usable_manifest(name: str, config: LightRAGConfig, embedder: Embedder) -> Manifest:
+    folder = config.working_dir / name
+    return expect_usable(read_manifest(folder), folder, embedder)
+
+
+def _manifest(name: str, workspace: str, corpus: Corpus, embedder: Embedder) -> Manifest:
+    return Manifest(
+        format=FORMAT,
+        name=name,
+        workspace=workspace,
+        model_id=embedder.model_id,
+        dim=embedder.dim,
+        passages=len(corpus.passages),
+        entities=len(corpus.entities),
+        relations=len(corpus.relations),
+        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 async def _initialised(
@@ -373,6 +401,8 @@ async def _stop_when_cancelled(rag: Any) -> None:
 async def _fill(
     part: Path, workspace: str, corpus: Corpus, config: LightRAGConfig, embedder: Embedder
 ) -> Catalog:
+    if corpus.vectors is not None:
+        embedder = await asyncio.to_thread(load_known_vectors, corpus.vectors, embedder)
     rag = await _initialised(part, workspace, config, embedder)
     try:
         return await custom_graph.insert(rag, corpus)
@@ -383,9 +413,8 @@ async def _fill(
 def _publish(built: Path, folder: Path, manifest: Manifest, catalog: Catalog) -> None:
     write_json(built / "catalog.json", catalog)
     target = folder / manifest.workspace
-    if target.exists():
-        shutil.rmtree(target)
-    built.replace(target)
+    with suppress(OSError):  # another process has just published the same content
+        built.replace(target)
     write_json(folder / "manifest.json", manifest)
     for old in folder.iterdir():
         if old.is_dir() and old != target and not old.name.startswith(".part-"):
