@@ -84,6 +84,7 @@ def build_chat_graph(deps: Deps | Tenants, *, checkpointer: Any = None) -> ChatG
                 session_id=context.session_id,
                 tenant_id=tenant.tenant_id,
                 user_id=context.user_id,
+                trace_id=state.get("retrieval", {}).get("trace_id", ""),
                 config=config,
             ):
                 message = await write_answer(state["messages"], state.get("documents", []), tenant)

@@ -16,7 +16,8 @@ Mask = Callable[[str], str]
 """Rewrites one text before it leaves; called for every text of a span, keys and status included."""
 
 MAX_CHARS = 4000  # per text
-MAX_ITEMS = 20  # per list or mapping; nobody reads the fortieth passage, and serialising it costs the loop
+MAX_ITEMS = 20  # per list; nobody reads the fortieth passage, and serialising it costs the event loop
+MAX_KEYS = 60  # per mapping; Langfuse drops attributes of a span beyond 128
 MAX_DEPTH = 6
 MAX_VALUES = 400  # per field of a span, over all levels
 
@@ -119,7 +120,7 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
 def _plain_mapping(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for key, item in value.items():
-        if len(kept) >= MAX_ITEMS or left[0] <= 0:
+        if len(kept) >= MAX_KEYS or left[0] <= 0:
             kept["…"] = f"[{len(value) - len(kept)} more]"
             break
         kept[_cut(key) if isinstance(key, str) else str(_plain(key, 0, left))] = _plain(item, depth - 1, left)

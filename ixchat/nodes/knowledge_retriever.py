@@ -206,11 +206,11 @@ async def retrieval_node(
             tenant_id=deps.tenant_id,
             user_id=context.user_id,
             config=config,
-        ):
+        ) as trace_id:
             retrieval = await retrieve(turn, deps, emit=runtime.stream_writer)
     return {
         "documents": list(retrieval.documents),
-        "retrieval": retrieval.record,
+        "retrieval": {**retrieval.record, "trace_id": trace_id},
         "redirect": retrieval.redirect,
     }
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ixinfra.tracing_text import MAX_CHARS, MAX_DEPTH, MAX_ITEMS, MAX_VALUES, Redaction, as_json, plain
+from ixinfra.tracing_text import MAX_CHARS, MAX_DEPTH, MAX_ITEMS, MAX_KEYS, MAX_VALUES, Redaction, as_json, plain
 from ixinfra.tracing_tree import SpanRecord
 
 
@@ -64,7 +64,7 @@ def test_anything_becomes_plain(value: Any, expected: Any) -> None:
 def test_long_texts_and_lists_say_what_was_cut() -> None:
     assert plain("x" * (MAX_CHARS + 5)) == "x" * MAX_CHARS + "[5 more characters]"
     assert plain(list(range(MAX_ITEMS + 3))) == [*range(MAX_ITEMS), "[3 more]"]
-    assert plain({str(n): n for n in range(MAX_ITEMS + 1)})["…"] == "[1 more]"
+    assert plain({str(n): n for n in range(MAX_KEYS + 1)})["…"] == "[1 more]"
 
 
 def test_depth_and_total_are_bounded() -> None:
