@@ -38,8 +38,8 @@ _SCAFFOLD = re.compile(
     r"\b(?:the (?:assistant|visitor|user|agent)|l (?:assistant|utilisateur|agent|assistente|utente)|le visiteur"
     r"|la visiteuse|el (?:asistente|visitante|usuario|agente)|il visitatore"
     r"|(?:der|die|das) (?:assistent|assistentin|besucher|besucherin|nutzer|benutzer))\b"
-    r"|^(?:step|case|etape|cas|paso|caso|passo|schritt|fall) \d"
 )
+_NUMBERED_CASE = re.compile(r"(?:step|case|etape|cas|paso|caso|passo|schritt|fall) \d")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -69,15 +69,17 @@ def is_refusal(text: str) -> bool:
 
 
 def is_scaffold(text: str, query: str) -> bool:
-    """Whether a text is the model's own classification of the turn: it starts with a digit, or
-    `speaks_of_turn`. A number that the visitor's own message starts with (`5 à 10 ans`) is an answer."""
+    """Whether a text is the model's own classification of the turn: a numbered case, or `speaks_of_turn`.
+
+    A leading number that the visitor's own message starts with (`5 à 10 ans`) is an answer.
+    """
     text = text.lstrip()
     foreign_number = text[:1].isdigit() and _leading_number(text) != _leading_number(query.lstrip())
-    return foreign_number or speaks_of_turn(text, query)
+    return foreign_number or bool(_NUMBERED_CASE.match(folded(text))) or speaks_of_turn(text, query)
 
 
 def speaks_of_turn(text: str, query: str) -> bool:
-    """Whether a text speaks of the assistant, the visitor or a numbered case, where `query` does not."""
+    """Whether a text speaks of the assistant or the visitor, where `query`, the visitor's message, does not."""
     theirs = folded(query)
     return any(match.group() not in theirs for match in _SCAFFOLD.finditer(folded(text)))
 

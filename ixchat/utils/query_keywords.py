@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from ixchat.utils.answers import answer_lines, is_nothing, is_scaffold, speaks_of_turn, unwrap
+from ixchat.utils.answers import answer_lines, is_nothing, speaks_of_turn, unwrap
 from ixchat.utils.gate import MAX_RESOLVE_WORDS, should_resolve
 from ixchat.utils.names import append_name
 from ixchat.utils.prompts import Prompt, ask
@@ -169,7 +169,7 @@ def _why_no_lists(body: str, query: str) -> Fallback:
     first = body.partition("\n")[0]
     if is_nothing(first):
         return "none"
-    return "scaffold" if is_scaffold(first, query) else "unparsable"
+    return "scaffold" if speaks_of_turn(body, query) else "unparsable"
 
 
 def _terms(listed: str, limit: int) -> tuple[str, ...]:
