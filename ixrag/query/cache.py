@@ -11,12 +11,11 @@ import hashlib
 import json
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 from urllib.parse import quote
-
-from cachetools import TLRUCache
 
 from ixinfra.errors import MissingExtraError
 
@@ -106,21 +105,28 @@ class MemoryCache(Cache):
     def __init__(self, max_entries: int = 10_000, *, clock: Callable[[], float] = time.monotonic) -> None:
         if max_entries < 1:
             raise ValueError(f"`max_entries` must be >= 1, got {max_entries}")
-        self._entries: TLRUCache[CacheKey, tuple[bytes, float]] = TLRUCache(
-            maxsize=max_entries, ttu=lambda _key, entry, now: now + entry[1], timer=clock
-        )
+        self._max_entries = max_entries
+        self._clock = clock
+        self._entries: OrderedDict[CacheKey, tuple[bytes, float]] = OrderedDict()  # least recent first
 
     def __len__(self) -> int:
         return len(self._entries)
 
     async def get(self, key: CacheKey) -> Lookup:
         """The stored bytes, or absent."""
-        entry = self._entries.get(key)
-        return ABSENT if entry is None else Lookup(entry[0], "hit")
+        value, expires_s = self._entries.get(key, (b"", float("-inf")))
+        if self._clock() >= expires_s:
+            self._entries.pop(key, None)
+            return ABSENT
+        self._entries.move_to_end(key)
+        return Lookup(value, "hit")
 
     async def put(self, key: CacheKey, value: bytes, *, ttl_s: float) -> None:
         """Keep `value`; the least recently used entry goes when there is no room."""
-        self._entries[key] = (value, ttl_s)
+        self._entries[key] = (value, self._clock() + ttl_s)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._max_entries:
+            self._entries.popitem(last=False)
 
 
 class RedisClient(Protocol):

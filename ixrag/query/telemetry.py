@@ -33,12 +33,15 @@ class UnderstandSpan:
 
 
 @contextlib.contextmanager
-def understand_span(query_text: str) -> Iterator[UnderstandSpan]:
+def understand_span(
+    query_text: str, tracer_provider: trace.TracerProvider | None = None
+) -> Iterator[UnderstandSpan]:
     """Open `query.understand` once, wherever it is recorded.
 
     A Langfuse observation *is* an OpenTelemetry span, but a plain one is filtered out by the Langfuse
     SDK. So the tracer of the turn opens the span; only where that opened none with OpenTelemetry (no
-    tracer, or one that records in memory) a plain one is opened for the host's own exporter.
+    tracer, or one that records in memory) a plain one is opened for the host's own exporter,
+    by `tracer_provider` or the global one.
     """
     before = trace.get_current_span()
     with current_tracer().span(SPAN_NAME, "chain", input={"query": query_text}) as span:
@@ -47,7 +50,7 @@ def understand_span(query_text: str) -> Iterator[UnderstandSpan]:
             yield UnderstandSpan(span, opened)
             return
         # A component's failure is a value; what passes through here is a cancellation or an exit.
-        with trace.get_tracer("ixrag.query").start_as_current_span(
+        with trace.get_tracer("ixrag.query", tracer_provider=tracer_provider).start_as_current_span(
             SPAN_NAME, record_exception=False, set_status_on_exception=False
         ) as plain:
             yield UnderstandSpan(span, plain)

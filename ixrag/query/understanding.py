@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
+from opentelemetry.trace import TracerProvider
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from ixrag.query.context import QueryContext
@@ -90,6 +91,7 @@ class QueryUnderstandingPipeline:
         rewrite_n: Most rewrites wanted.
         timeout_s: Deadline of all components together, in seconds; None waits for them.
         grace_s: Longest wait for cancelled components, in seconds.
+        tracer_provider: Where OpenTelemetry spans go outside a traced turn; None is the global one.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class QueryUnderstandingPipeline:
         rewrite_n: int = 3,
         timeout_s: float | None = 3.0,
         grace_s: float = 0.05,
+        tracer_provider: TracerProvider | None = None,
     ) -> None:
         if rewrite_n < 0:
             raise ValueError(f"`rewrite_n` must be >= 0, got {rewrite_n}")
@@ -114,6 +117,7 @@ class QueryUnderstandingPipeline:
         self._rewrite_n = rewrite_n
         self._timeout_s = timeout_s
         self._grace_s = grace_s
+        self._tracer_provider = tracer_provider
 
     async def understand(self, ctx: QueryContext, query_text: str) -> UnderstoodQuery:
         """Everything the components make of `query_text`, within the deadline.
@@ -121,7 +125,7 @@ class QueryUnderstandingPipeline:
         A blank query is returned as it is and no component is asked.
         """
         started = time.perf_counter()
-        with understand_span(query_text) as span, cache_notes() as notes:
+        with understand_span(query_text, self._tracer_provider) as span, cache_notes() as notes:
             calls = self._calls(ctx, query_text) if query_text.strip() else {}
             outcomes = await self._run_all(calls)
             understood = self._assemble(query_text, outcomes, notes, started)

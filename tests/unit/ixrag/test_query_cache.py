@@ -101,6 +101,41 @@ async def test_memory_keeps_what_was_used_last() -> None:
     assert len(cache) == 2
 
 
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["get", "put"]), st.integers(0, 4), st.sampled_from([0.5, 1.0, 2.0])),
+    max_size=30,
+)
+
+
+@given(STEPS, st.integers(1, 3))
+async def test_memory_never_gives_what_it_should_have_dropped(
+    steps: list[tuple[str, int, float]], room: int
+) -> None:
+    """Against a list of everything that ever happened, read backwards."""
+    clock = Clock()
+    cache = MemoryCache(room, clock=clock)
+    history: list[tuple[str, int, float]] = []  # what was used, and until when it lives
+    for what, part, ttl_s in steps:
+        clock.now_s += 0.25
+        if what == "put":
+            await cache.put(key("acme", part), str(clock.now_s).encode(), ttl_s=ttl_s)
+            history.append(("put", part, clock.now_s + ttl_s))
+            continue
+        found = await cache.get(key("acme", part))
+        last_put = next((until for kind, p, until in reversed(history) if kind == "put" and p == part), 0.0)
+        assert found.value is None or clock.now_s < last_put
+        if found.value is not None:
+            history.append(("use", part, last_put))
+        elif clock.now_s < last_put:  # it was pushed out: `room` others were used since
+            since: set[int] = set()
+            for _, other, _ in reversed(history):
+                if other == part:
+                    break
+                since.add(other)
+            assert len(since) >= room
+    assert len(cache) <= room
+
+
 def test_memory_needs_room_for_one() -> None:
     with pytest.raises(ValueError, match="max_entries"):
         MemoryCache(0)
