@@ -36,7 +36,7 @@ def turn_panel(
     """Everything about one turn in one box."""
     parts: list[RenderableType] = [_decision(record), _channels(record)]
     if record["evidence"]:
-        parts.append(_evidence(record["evidence"]))
+        parts.append(_evidence(record["evidence"], record))
     parts.append(_passages(documents))
     parts.append(_time_line(record))
     parts.extend(_span_tree(span) for span in spans)
@@ -79,9 +79,12 @@ def _channels(record: Mapping[str, Any]) -> Table:
     return table
 
 
-def _evidence(evidence: Mapping[str, Any]) -> Text:
-    where = ", ".join(f"{key} {value}" for key, value in evidence.items())
-    return Text(f"evidence: {where}", style="dim")
+def _evidence(evidence: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> Text:
+    places = (
+        f"{spot.get('term') or record['entity']!s} (message {spot['message']}, {spot['start']}–{spot['end']})"
+        for spot in evidence
+    )
+    return Text(f"evidence: {', '.join(places)}", style="dim")
 
 
 def _passages(documents: Sequence[Document]) -> RenderableType:

@@ -131,7 +131,7 @@ class Retrieval:
             "fallback": self.resolution.fallback,
             "rejected": facts.get("rejected"),
             "entity": facts.get("entity"),
-            "evidence": facts.get("evidence"),
+            "evidence": _as_list(facts.get("evidence")),
             "confidence": facts.get("confidence"),
             "model": facts.get("model"),
             "provider": facts.get("provider"),
@@ -155,6 +155,13 @@ class Retrieval:
             "redirected": self.redirect is not None,
             "problems": list(self.problems),
         }
+
+
+def _as_list(evidence: Any) -> list[Any]:
+    """The reference check names one place in the history, a short reply's resolver several."""
+    if evidence is None:
+        return []
+    return list(evidence) if isinstance(evidence, list | tuple) else [evidence]
 
 
 @dataclass(slots=True)
