@@ -50,3 +50,7 @@ class RetrievalError(IxError):
 
 class DatasetError(IxError, ValueError):
     """A data file cannot be read; the message names file, line and field."""
+
+
+class IncompleteRunError(DatasetError):
+    """An evaluation run lost an item, so it has no score; the message names the item."""
