@@ -36,6 +36,8 @@ TIER_TO_RAG_MODE: dict[Tier, RagMode] = {"lite": "naive", "advanced": "mix"}
 
 Storage = Literal["files", "postgres", "qdrant"]
 Exporter = Literal["langfuse", "otlp", "console", "none"]
+PassageForm = Literal["rewriter", "decomposer", "glossary", "hyde"]
+GraphForm = Literal["rewriter", "decomposer", "glossary"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 
 
@@ -117,6 +119,10 @@ class QueryRewriterConfig(Section):
     enabled: StrictBool = Field(
         True, description="On: resolve for the channel the tenant has. Off: search the visitor's own message."
     )
+    strategy: Literal["messages", "memory"] = Field(
+        "messages",
+        description='What a text query is made from: the last "messages", or the thread\'s working "memory".',
+    )
 
 
 class ModelRoute(Section):
@@ -186,6 +192,12 @@ class AnswerRoute(ModelRoute):
     max_tokens: MaxTokens = 800
 
 
+class UnderstandingRoute(ModelRoute):
+    """Writes several lines or a paragraph beside the first search."""
+
+    max_tokens: MaxTokens = 300
+
+
 class ModelsConfig(Section):
     """One route for each kind of question that a model may answer."""
 
@@ -203,6 +215,41 @@ class ModelsConfig(Section):
     lightrag_keyword: KeywordRoute = Field(
         default_factory=KeywordRoute, description="Extracts graph keywords from a query that brings none."
     )
+    query_understanding: UnderstandingRoute = Field(
+        default_factory=UnderstandingRoute,
+        description="Paraphrases a query, splits it, and writes made-up answers to search with.",
+    )
+
+
+class QueryUnderstandingConfig(Section):
+    """Limits of what is searched beside the query itself; which forms are, each tenant says."""
+
+    timeout_s: Seconds = Field(
+        2.0, description="Seconds for all components together; a late one adds nothing."
+    )
+    rewrites: int = Field(3, ge=1, le=10, description="Most paraphrases of a query.")
+    hyde_documents: int = Field(
+        1, ge=1, le=5, description="Made-up answers to average; more than 1 wants a temperature above 0."
+    )
+    glossary_dir: Annotated[Annotated[Path, Field(strict=False)] | None, EmptyIsNone] = Field(
+        None, description='Folder of glossaries, "<tenant>.toml" or ".csv"; "" for none.'
+    )
+    cache: Literal["none", "memory", "redis"] = Field(
+        "memory", description="Where paraphrases and their vectors are remembered, by tenant."
+    )
+    cache_ttl_s: float = Field(3600.0, gt=0, allow_inf_nan=False, description="Seconds an entry is kept.")
+    cache_url: Annotated[Address | None, EmptyIsNone] = Field(
+        None, description='Address of the Redis server, without password; "" for the others.'
+    )
+    cache_password_env: Annotated[str | None, EmptyIsNone] = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description='Variable holding its password; "" for none.'
+    )
+
+    @model_validator(mode="after")
+    def _redis_has_address(self) -> QueryUnderstandingConfig:
+        if self.cache == "redis" and self.cache_url is None:
+            raise ValueError('cache "redis" needs cache_url')
+        return self
 
 
 class EmbeddingConfig(Section):
@@ -340,6 +387,13 @@ class TenantConfig(Section):
     )
     language: Language = Field("en", description="Main language of its visitors, ISO 639 code.")
     knowledge_base: Name = Field(description="Name of the knowledge base that is searched.")
+    passage_forms: Annotated[tuple[PassageForm, ...], Field(strict=False)] = Field(
+        (),
+        description='Besides the query, passages are searched by: "rewriter", "decomposer", "glossary", "hyde".',
+    )
+    graph_forms: Annotated[tuple[GraphForm, ...], Field(strict=False)] = Field(
+        (), description='Likewise the graph, by: "rewriter", "decomposer", "glossary".'
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -374,6 +428,7 @@ class Settings(Section):
     )
     query_rewriter: QueryRewriterConfig = QueryRewriterConfig()
     models: ModelsConfig = Field(default_factory=ModelsConfig)
+    query_understanding: QueryUnderstandingConfig = QueryUnderstandingConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
     lightrag: LightRAGConfig = Field(default_factory=LightRAGConfig)
     vector_database: VectorDatabaseConfig = VectorDatabaseConfig()
