@@ -1,4 +1,5 @@
-"""Builds the graphs, and what they need, from configuration. Nothing else in `ixchat` builds anything."""
+"""Builds the graphs, and what they need, from configuration. Nothing else in `ixchat` builds anything,
+but for `ixchat.understanding`, which is asked here."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ from ixchat.state import (
     chat_context,
 )
 from ixchat.tenants import OpenTenant, TenantRegistry
+from ixchat.understanding import memory_text_resolver, open_understanding
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
@@ -36,6 +38,7 @@ from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing import Tracer, build_tracer
 from ixrag.lightrag.knowledge_base import KnowledgeBase, build_knowledge_base, open_knowledge_base
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
+from ixrag.query.given_vectors import GivenVectors
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 
 DEADLINE_MARGIN_S = 0.05  # the route's own limit comes first; the node's is for a resolver that ignores it
@@ -77,7 +80,9 @@ def build_chat_graph(deps: Deps | Tenants, *, checkpointer: Any = None) -> ChatG
     """
     tenants = _tenants(deps)
 
-    async def answer(state: ChatState, runtime: Runtime[ChatContext], config: RunnableConfig) -> dict[str, Any]:
+    async def answer(
+        state: ChatState, runtime: Runtime[ChatContext], config: RunnableConfig
+    ) -> dict[str, Any]:
         context = chat_context(runtime.context)
         async with tenants.lend(context.tenant_id) as tenant:
             with tenant.tracer.turn(
@@ -156,6 +161,10 @@ async def open_tenant(
             f"unknown tenant {tenant_id!r}; {settings.env}.toml has {sorted(settings.tenants)}"
         )
     models = settings.models
+    if "hyde" in tenant.passage_forms:
+        embedder = GivenVectors(embedder)
+    understanding = await asyncio.to_thread(open_understanding, settings, tenant_id, embedder)
+    from_memory = memory_text_resolver(settings) if settings.query_rewriter.strategy == "memory" else None
     if tenant.knowledge_base == SAMPLE_NAME:
         if announce:
             announce(f"opening the sample knowledge base {SAMPLE_NAME!r} (built on first use)")
@@ -175,8 +184,8 @@ async def open_tenant(
     )
     text, keywords, reference = build_resolvers(models, base)
     deps = Deps(
-        retriever,
-        text_resolver=text,
+        understanding.around(retriever) if understanding else retriever,
+        text_resolver=from_memory or text,
         keyword_resolver=keywords,
         reference_resolver=reference,
         enabled=settings.query_rewriter.enabled,
@@ -188,7 +197,13 @@ async def open_tenant(
         short_reply_deadline_s=models.query_rewriter.timeout_s + DEADLINE_MARGIN_S,
         reference_deadline_s=models.query_reference.timeout_s + DEADLINE_MARGIN_S,
     )
-    return OpenTenant(deps, base.close)
+
+    async def close() -> None:
+        await base.close()
+        if understanding:
+            await understanding.close()
+
+    return OpenTenant(deps, close)
 
 
 def build_resolvers(models: ModelsConfig, base: KnowledgeBase) -> tuple[Resolver, Resolver, Resolver]:

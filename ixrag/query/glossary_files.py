@@ -31,6 +31,7 @@ from ixinfra.errors import ConfigError
 from ixrag.query.glossary import InMemoryGlossary, TenantGlossary
 from ixrag.words import folded
 
+SHARED = "_shared"  # stem of the file for tenants without one of their own
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 
 
@@ -92,6 +93,27 @@ def load_tenant_glossaries(folder: Path) -> TenantGlossary:
     Raises:
         ConfigError: There is no such folder, a tenant has two files, or a file is wrong.
     """
+    glossaries = {tenant_id: load_glossary(path) for tenant_id, path in _files(folder).items()}
+    shared = glossaries.pop(SHARED, None)
+    return TenantGlossary(glossaries, shared)
+
+
+def load_glossary_of(tenant_id: str, folder: Path) -> InMemoryGlossary:
+    """One tenant's glossary from such a folder, or the shared one.
+
+    Raises:
+        ConfigError: There is no such folder, neither file, or the tenant's file is wrong.
+    """
+    files = _files(folder)
+    path = files.get(tenant_id) or files.get(SHARED)
+    if path is None:
+        raise ConfigError(
+            f"{folder}: no glossary for tenant {tenant_id!r}; add {tenant_id}.toml or {SHARED}.toml"
+        )
+    return load_glossary(path)
+
+
+def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder of glossaries")
     paths: dict[str, Path] = {}
@@ -101,9 +123,7 @@ def load_tenant_glossaries(folder: Path) -> TenantGlossary:
         if path.stem in paths:
             raise ConfigError(f"{path}: tenant {path.stem!r} has {paths[path.stem].name!r} already; keep one")
         paths[path.stem] = path
-    glossaries = {tenant_id: load_glossary(path) for tenant_id, path in paths.items()}
-    shared = glossaries.pop("_shared", None)
-    return TenantGlossary(glossaries, shared)
+    return paths
 
 
 def _from_toml(path: Path, text: str) -> tuple[list[Pair], dict[str, list[str]], GlossaryOptions]:

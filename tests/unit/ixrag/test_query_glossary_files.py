@@ -6,6 +6,7 @@ import pytest
 
 from ixinfra.errors import ConfigError
 from ixrag.query import QueryContext, load_glossary, load_tenant_glossaries
+from ixrag.query.glossary_files import load_glossary_of
 
 CTX = QueryContext("acme")
 
@@ -148,6 +149,19 @@ async def test_a_folder_holds_one_file_a_tenant(tmp_path: Path) -> None:
 
     assert await glossary.expand(QueryContext("acme"), "rag") == {"rag": ["retrieval"]}
     assert await glossary.expand(QueryContext("other"), "rag") == {"rag": ["cloth"]}
+
+
+async def test_one_tenants_file_is_read_without_the_others(tmp_path: Path) -> None:
+    written(tmp_path, "acme.csv", "term,synonym\nrag,retrieval\n")
+    written(tmp_path, "broken.csv", "not a glossary")
+    with pytest.raises(
+        ConfigError, match=r"no glossary for tenant 'other'; add other\.toml or _shared\.toml"
+    ):
+        load_glossary_of("other", tmp_path)
+    written(tmp_path, "_shared.csv", "term,synonym\nrag,cloth\n")
+
+    assert await load_glossary_of("acme", tmp_path).expand(CTX, "rag") == {"rag": ["retrieval"]}
+    assert await load_glossary_of("other", tmp_path).expand(CTX, "rag") == {"rag": ["cloth"]}
 
 
 def test_a_tenant_has_one_file(tmp_path: Path) -> None:
