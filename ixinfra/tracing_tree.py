@@ -191,7 +191,8 @@ class SinkTracer:
         metadata: Mapping[str, Any] | None = None,
     ) -> AbstractContextManager[Span]:
         """See `Tracer.span`."""
-        scope = _SCOPE.get() or Scope(trace_id=secrets.token_hex(16))
+        above = _CURRENT.get()
+        scope = _SCOPE.get() or (above.scope if above else Scope(trace_id=secrets.token_hex(16)))
         record = SpanRecord(
             name=name,
             kind=kind,
@@ -241,7 +242,7 @@ class _OpenSpan:
     def __init__(
         self, sinks: Sequence[Sink], redactor: Redactor | None, scope: Scope, record: SpanRecord
     ) -> None:
-        self._sinks, self._redactor, self._scope, self.record = sinks, redactor, scope, record
+        self._sinks, self._redactor, self.scope, self.record = sinks, redactor, scope, record
         self.handles: list[Any] = []
 
     def __enter__(self) -> Span:
@@ -265,7 +266,7 @@ class _OpenSpan:
             record.cancel(record.cancel_cause or _cause_of(exc))
         elif exc is not None:
             record.fail(exc)
-        record.end_ms = _ms_since(self._scope)
+        record.end_ms = _ms_since(self.scope)
         same_context = reset(_CURRENT, self._token)
         exported = self._redactor.span(record) if self._redactor else record
         for sink, handle in reversed(list(zip(self._sinks, self.handles, strict=True))):

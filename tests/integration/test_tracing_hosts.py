@@ -17,9 +17,7 @@ from ixinfra.config.settings import TracingConfig
 from ixinfra.tracing import Tracer, build_tracer
 
 EXPORTERS = [("langfuse",), ("otlp",), ("otlp", "langfuse")]
-SLOWEST_TURN_S = (
-    0.5  # a host that is waited for costs its timeout, 2 s; the rest is room for a loaded machine
-)
+SLOWEST_TURN_S = 1.5  # waiting for the host would cost 2 s; a busy machine may cost a good part of a second
 
 
 @pytest.fixture(params=["refuses", "silent", "401", "413", "503"])
@@ -57,6 +55,7 @@ async def turn(tracer: Tracer, number: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("exporter", EXPORTERS, ids="+".join)
 async def test_turns_go_on_and_stopping_is_bounded(exporter: Any, host: str) -> None:
+    """g03: what fails stays in the exporter's thread."""
     tracer = open_tracer(exporter, host)
     slowest_s = 0.0
     for number in range(700):  # more than one batch of 512: exports begin while turns run
@@ -74,7 +73,7 @@ async def test_turns_go_on_and_stopping_is_bounded(exporter: Any, host: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("exporter", EXPORTERS, ids="+".join)
 def test_the_interpreter_exits_although_the_host_is_silent(exporter: Any) -> None:
-    """Nobody closes the tracer here, and the queue is full."""
+    """Nobody closes the tracer here, and three batches are pending."""
     with otlp_server(SILENT) as server:
         script = f"""
 import time
@@ -84,7 +83,7 @@ tracer = build_tracer(
     TracingConfig(exporter={exporter!r}, otlp_endpoint="{server.url}/v1/traces", timeout_s=5.0),
     environ=dict(LANGFUSE_PUBLIC_KEY="pk", LANGFUSE_SECRET_KEY="sk", LANGFUSE_BASE_URL="{server.url}"),
 )
-for number in range(2500):
+for number in range(1500):
     with tracer.turn(session_id="s"), tracer.span("agent", "agent", input=number):
         pass
 print(time.time(), flush=True)

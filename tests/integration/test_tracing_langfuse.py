@@ -217,6 +217,7 @@ async def test_a_turn_the_host_opens_around_the_graph_holds_everything(
 
 
 async def test_the_early_search_that_was_superseded_is_marked(tracer: Tracer, server: OtlpServer) -> None:
+    """g06: ended, and neither an error nor a plain success."""
     await run(build_graph(tracer, resolves=True), "ainvoke")
     tracer.close(10)
     early, second = (span for span in server.spans if span.name == "tool-lightrag-retrieval")
@@ -265,14 +266,15 @@ async def test_a_model_of_another_kind_of_span_is_not_lost(tracer: Tracer, serve
 async def test_concurrent_turns_do_not_mix(
     tracer: Tracer, server: OtlpServer, keys: Mapping[str, str], handlers: int
 ) -> None:
+    """g08: fifty at once, each with a session of its own."""
     graph = build_graph(tracer)
     callbacks: list[Any] = [CallbackHandler(public_key=keys["LANGFUSE_PUBLIC_KEY"]) for _ in range(handlers)]
-    sessions = [f"s{number}" for number in range(20)]
+    sessions = [f"s{number}" for number in range(50)]
     await asyncio.gather(*(run(graph, "ainvoke", session, {"callbacks": callbacks}) for session in sessions))
     tracer.close(10)
     traces = server.traces()
     whole = [("chat-graph", (("retrieve", (KEEP,)), ("answer", (ANSWER,))))] if handlers else [KEEP, ANSWER]
-    assert list(traces.values()) == [whole] * 20
+    assert list(traces.values()) == [whole] * 50
     for trace_id in traces:
         mine = [span for span in server.spans if span.trace_id == trace_id and "." not in span.name]
         ours = [span for span in mine if span.name not in ("chat-graph", "retrieve", "answer")]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +124,16 @@ def test_an_exception_leaves_its_class_name_and_nothing_else() -> None:
     assert "example.com" not in repr(tracer.turns)
 
 
+def test_spans_without_a_turn_share_the_trace_of_their_root() -> None:
+    tracer = RecordingTracer()
+    with tracer.span("root"), tracer.span("child"):
+        pass
+    (turn,) = tracer.turns
+    (root,) = turn.spans
+    assert root.trace_id == root.children[0].trace_id == turn.trace_id
+    assert root.start_ms <= root.children[0].start_ms
+
+
 def test_an_inner_turn_adds_to_the_outer_one() -> None:
     tracer = RecordingTracer()
     with (
@@ -192,6 +205,7 @@ class BrokenSink:
 def test_a_sink_that_raises_neither_stops_nor_repeats_the_work(
     step: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """g05: the work is done once, its result stands, and nobody is told."""
     caplog.set_level("INFO")
     tracer = SinkTracer([BrokenSink(step)])
     runs = 0
@@ -264,6 +278,7 @@ def test_half_a_pair_of_keys_is_named(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_without_keys_neither_the_sdk_nor_a_socket_is_touched() -> None:
+    """g01, g02: no connection, no warning, no import that a turn would pay for."""
     script = """
 import socket, sys
 def refuse(*args, **kwargs): raise AssertionError("network")
@@ -281,3 +296,15 @@ assert not loaded, loaded
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_case_is_tested_somewhere() -> None:
+    """The docstring of the test that shows a case names it."""
+    tests = Path(__file__).parents[2]
+    cases = map(json.loads, (tests / "cases/tracing.jsonl").read_text(encoding="utf-8").splitlines())
+    named = {
+        case
+        for path in tests.rglob("test_tracing*.py")
+        for case in re.findall(r"\bg\d\d\b", path.read_text("utf-8"))
+    }
+    assert {case["id"] for case in cases} - named == set()
