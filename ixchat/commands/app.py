@@ -13,6 +13,7 @@ from ixchat.commands import ask as ask_command
 from ixchat.commands import chat as chat_command
 from ixchat.commands import config as config_command
 from ixchat.commands import demo as demo_command
+from ixchat.commands import understand as understand_command
 from ixinfra.config.loader import get_config
 from ixinfra.config.settings import Settings
 
@@ -78,6 +79,36 @@ def ask(
         )
     )
     raise typer.Exit(code)
+
+
+@app.command()
+def understand(
+    query: Annotated[str, typer.Argument(help="Any query.")],
+    hyde: Annotated[bool, typer.Option("--hyde/--no-hyde", help="Write made-up answers, with a model.")] = True,
+    glossary_term: Annotated[
+        list[str] | None, typer.Option(help="A term; repeat it for more.", show_default=False)
+    ] = None,
+    glossary_synonyms: Annotated[
+        list[str] | None, typer.Option(help="Its synonyms, comma-separated.", show_default=False)
+    ] = None,
+    tenant: TenantId = "advanced",
+    env: Env = "development",
+    config: ConfigDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a query is made into, and what each index would be asked."""
+    asyncio.run(
+        understand_command.run(
+            _settings(env, config),
+            console,
+            query=query,
+            tenant=tenant,
+            hyde=hyde,
+            terms=glossary_term or [],
+            synonyms=glossary_synonyms or [],
+            as_json=as_json,
+        )
+    )
 
 
 @app.command("config")

@@ -11,6 +11,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from ixinfra.llm import complete
 from ixrag.query.boundaries import clauses, is_courtesy, sentences
 from ixrag.query.context import QueryContext
+from ixrag.query.languages import languages
 from ixrag.query.listing import distinct, encodable, list_items
 from ixrag.query.rewriter import MAX_PROMPT_CHARS
 
@@ -63,6 +64,7 @@ class HeuristicQueryDecomposer(QueryDecomposer):
     def __init__(self, *, min_chars: int = MIN_CHARS, max_parts: int = MAX_PARTS) -> None:
         self._min_chars = min_chars
         self._max_parts = max_parts
+        languages()  # read now: the first visitor should not wait for a file
 
     async def decompose(self, ctx: QueryContext, query_text: str) -> list[str]:
         """The parts in order, or `[]`."""

@@ -18,6 +18,13 @@ COMPONENTS: tuple[Component, ...] = get_args(Component)
 Wanted = Mapping[Channel, Collection[Component]]
 """The components whose finds each channel is searched with."""
 
+EVERYWHERE: Wanted = {
+    "lexical": ("rewriter", "decomposer", "glossary"),
+    "dense": ("decomposer", "hyde"),
+    "graph": ("decomposer", "glossary"),
+}
+"""Where each component's forms are most at home: other wordings for words, made-up answers for vectors."""
+
 COMPONENT_WEIGHT = 0.5  # of all forms of one component together; the visitor's own words weigh 1
 
 
