@@ -14,6 +14,7 @@ from ixrag.words import folded
 _BULLET = re.compile(r"\A(?:(?:[-+•]|\*(?!\*))\s+|#{1,6}\s+|>\s*)")
 _AROUND = " \t\u00a0\u202f\"'`*_~“”„‟«»‹›‘’‚‛「」『』<>"
 _MAX_PREAMBLE_WORDS = 8
+_MAX_ANSWER_CHARS = 4_000  # an answer is a line or two; the rest is a model that ran away
 
 # All lists below are folded words, as `folded` gives them.
 _NOTHING = frozenset({
@@ -45,7 +46,8 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 def answer_lines(text: str) -> list[str]:
     """The lines that say something, in order, without reasoning, fences, bullets and invisible characters."""
-    lines = (line.strip() for line in INVISIBLE.sub("", without_thinking(text)).splitlines())
+    answer = INVISIBLE.sub("", without_thinking(text))[:_MAX_ANSWER_CHARS]
+    lines = (line.strip() for line in answer.splitlines())
     return [_BULLET.sub("", line, count=1) for line in lines if line and not line.startswith("```")]
 
 

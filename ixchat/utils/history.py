@@ -229,11 +229,13 @@ def _comparable(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", INVISIBLE.sub("", encodable(text))).split())
 
 
-# Everything here is dropped, but `blank`, which becomes one space. Each alternative is bounded or
+# Everything here is dropped, but `blank`, which becomes one space, and `item`, a list item or table cell,
+# which keeps a bullet: names in two cells are not one name. Each alternative is bounded or
 # stops at its first foreign character, so that the scan stays linear.
 _MARKUP = re.compile(
-    rf"""(?P<blank>\s+|\|)
-    |(?m:^\#{{1,6}}[ ]|^>[ ]?|^[-+*•][ ])           # heading, quotation, list item
+    rf"""(?P<blank>\s+)
+    |(?P<item>(?m:^[-+*•][ ])|\|(?:[ ]?:?-{{2,}}:?[ ]?\|?)*)
+    |(?m:^\#{{1,6}}[ ]|^>[ ]?)                      # heading, quotation
     |```[a-z]{{0,12}}|`|~~
     |\*{{2,3}}|_{{2,3}}|(?<!\w)[*_]|[*_](?!\w)        # emphasis, not the star inside a name
     |!?\[(?=[^\[\]\n]{{1,300}}\]\()|\]\([^()\s]{{0,2000}}\)   # [label](address)
@@ -245,6 +247,9 @@ _MARKUP = re.compile(
 )
 
 
+_SHOWN = {"blank": " ", "item": "• "}
+
+
 def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
     """Cleaned text of `content[start:end]`, with the place of each of its characters."""
     chars: list[str] = []
@@ -252,13 +257,14 @@ def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
     for match in _MARKUP.finditer(content, start, end):
         chars.extend(content[start : match.start()])
         offsets.extend(range(start, match.start()))
-        if match.lastgroup == "blank" and chars and chars[-1] != " ":
-            chars.append(" ")
-            offsets.append(match.start())
+        shown = _SHOWN.get(match.lastgroup or "", "")
+        if shown and chars and not (shown == " " == chars[-1]) and chars[-2:] != list(shown):
+            chars.extend(shown)
+            offsets.extend([match.start()] * len(shown))
         start = match.end()
     chars.extend(content[start:end])
     offsets.extend(range(start, end))
-    if chars and chars[-1] == " ":
+    while chars and chars[-1] in _SHOWN["item"]:
         chars.pop()
         offsets.pop()
     return "".join(chars), offsets

@@ -28,7 +28,7 @@ _UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"  # ideographs
 )
 _LETTERS_PER_WORD = 3  # mean word length, rounded up, in scripts that write no spaces
-_BREAKS = frozenset(".!?;:,()[]|…\n。！？；：，、（）")
+_BREAKS = frozenset(".!?;:,()[]|•…\n。！？；：，、（）")
 
 
 def count_words(text: str) -> int:

@@ -240,10 +240,10 @@ def test_the_current_turn_of_a_list(messages: Any, query: str, past: int) -> Non
     [
         pytest.param("**Badgeo** et __Planeo__", "Badgeo et Planeo", id="bold"),
         pytest.param("*un* _mot_ ~~rayé~~ `code`", "un mot rayé code", id="emphasis"),
-        pytest.param("# Offres\n- Pack\n* Premium\n> cité", "Offres Pack Premium cité", id="blocks"),
+        pytest.param("# Offres\n- Pack\n* Premium\n> cité", "Offres • Pack • Premium cité", id="blocks"),
         pytest.param("voir [la page](https://velmora.example/a_b) ici", "voir la page ici", id="link"),
         pytest.param("![logo](x.png) Solvea", "logo Solvea", id="image"),
-        pytest.param("| Plan | Prix |\n|---|---|", "Plan Prix --- ---", id="table"),
+        pytest.param("| Plan | Prix |\n|---|:--:|\n| Duna | 3 |", "Plan • Prix • Duna • 3", id="table"),
         pytest.param("```python\nx\n```", "x", id="fence"),
         pytest.param("<b>oui</b> 3 < 4", "oui 3 < 4", id="markup"),
         pytest.param("écrire à a.b@velmora.example ou www.velmora.example/x", "écrire à ou", id="addresses"),
@@ -341,5 +341,5 @@ def test_shown_text_is_made_of_the_messages_characters(messages: list[Message]) 
         assert len(piece.text) == len(piece.offsets)
         assert list(piece.offsets) == sorted(piece.offsets)
         for char, offset in zip(piece.text, piece.offsets, strict=True):
-            assert source[offset] == char or char == " "
+            assert source[offset] == char or char in " •"
     assert len(format_history(messages).splitlines()) <= len(messages)

@@ -67,6 +67,9 @@ def test_an_established_name_is_appended_as_the_conversation_spells_it(
             "Badgeo", "Écrire à badgeo@solvea.example", QUERY, "not_in_history", id="inside a mail address"
         ),
         pytest.param("https://x.example", "Voir https://x.example", QUERY, "not_in_history", id="an address"),
+        pytest.param(
+            "Badgeo Planeo", "Nous avons :\n- Badgeo\n- Planeo", QUERY, "not_in_history", id="two list items"
+        ),
         pytest.param("Agent", "Nous avons Badgeo.", QUERY, "not_in_history", id="a label of the quotation"),
         pytest.param("SOLVEA", "Solvea édite Badgeo.", QUERY, "company", id="the company"),
         pytest.param("Solvea S.A.S.", "Solvea édite Badgeo.", QUERY, "company", id="with its legal form"),
