@@ -71,7 +71,8 @@ class Redaction:
             return MASKING_FAILED
 
     def _field(self, value: Any) -> Any:
-        return self._hide(plain(value), "")
+        small = plain(value)
+        return small if self.visitor_text and self.mask is None else self._hide(small, "")
 
     def _hide(self, value: Any, key: str) -> Any:
         if isinstance(value, str):
@@ -140,7 +141,7 @@ def _plain_list(value: Sequence[Any] | Set[Any], depth: int, left: list[int]) ->
 def _cut(text: str) -> str:
     kept = text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}[{len(text) - MAX_CHARS} more characters]"
     # A lone surrogate cannot be encoded, and would lose the whole batch it is exported with.
-    return kept.encode("utf-8", "replace").decode("utf-8")
+    return kept if kept.isascii() else kept.encode("utf-8", "replace").decode("utf-8")
 
 
 def as_json(value: Any) -> str:
