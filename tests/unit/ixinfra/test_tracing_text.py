@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ixinfra.tracing_text import MAX_CHARS, MAX_DEPTH, MAX_ITEMS, MAX_KEYS, MAX_VALUES, Redaction, as_json, plain
+from ixinfra.tracing_text import (
+    MAX_CHARS,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_KEYS,
+    MAX_VALUES,
+    Redaction,
+    as_json,
+    plain,
+)
 from ixinfra.tracing_tree import SpanRecord
 
 
