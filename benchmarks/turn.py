@@ -65,7 +65,9 @@ def pass_through() -> Any:
     async def node(state: RetrievalInput) -> RetrievalOutput:
         return {"documents": await retriever.ainvoke(str(state["messages"][-1].content))}
 
-    graph = StateGraph(RetrievalState, ChatContext, input_schema=RetrievalInput, output_schema=RetrievalOutput)
+    graph = StateGraph(
+        RetrievalState, ChatContext, input_schema=RetrievalInput, output_schema=RetrievalOutput
+    )
     graph.add_node("retrieval_node", node)
     graph.add_edge(START, "retrieval_node")
     return graph.compile()
@@ -96,21 +98,29 @@ async def measure(turns: int, repeats: int) -> dict[str, list[list[float]]]:
 
 def main() -> None:
     """Print the added time of each kind of turn: median over the repeats."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--turns", type=int, default=40, help="turns of each kind in a repeat")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     samples = asyncio.run(measure(arguments.turns, arguments.repeats))
     base = samples["pass-through"]
     spread = statistics.median(percentile(r, 0.99) - statistics.median(r) for r in base)
-    print(f"search {SEARCH_S * 1000:.0f} ms, check {CHECK_S * 1000:.0f} ms; {arguments.repeats} repeats of {arguments.turns} turns")
+    print(
+        f"search {SEARCH_S * 1000:.0f} ms, check {CHECK_S * 1000:.0f} ms; {arguments.repeats} repeats of {arguments.turns} turns"
+    )
     print(f"pass-through's own spread (p99 - p50): {spread:.2f} ms")
     print(f"{'kind':14} {'p50':>9} {'p99':>9} {'added p50':>10} {'added p99':>10}   ms")
     for name, runs in samples.items():
         p50 = statistics.median(statistics.median(run) for run in runs)
         p99 = statistics.median(percentile(run, 0.99) for run in runs)
-        added_p50 = statistics.median(statistics.median(r) - statistics.median(b) for r, b in zip(runs, base, strict=True))
-        added_p99 = statistics.median(percentile(r, 0.99) - percentile(b, 0.99) for r, b in zip(runs, base, strict=True))
+        added_p50 = statistics.median(
+            statistics.median(r) - statistics.median(b) for r, b in zip(runs, base, strict=True)
+        )
+        added_p99 = statistics.median(
+            percentile(r, 0.99) - percentile(b, 0.99) for r, b in zip(runs, base, strict=True)
+        )
         print(f"{name:14} {p50:9.2f} {p99:9.2f} {added_p50:10.2f} {added_p99:10.2f}")
 
 

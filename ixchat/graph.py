@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -58,10 +58,8 @@ def build_retrieval_graph(deps: Deps | Tenants) -> RetrievalGraph:
     """
     tenants = _tenants(deps)
 
-    async def retrieval(
-        state: RetrievalInput, runtime: Runtime[ChatContext], config: RunnableConfig
-    ) -> RetrievalOutput:
-        return await retrieval_node(state, runtime, tenants=tenants, config=config)
+    async def retrieval(state: RetrievalInput, runtime: Runtime[ChatContext]) -> RetrievalOutput:
+        return await retrieval_node(state, runtime, tenants=tenants, config=get_config())
 
     graph = StateGraph(
         RetrievalState, ChatContext, input_schema=RetrievalInput, output_schema=RetrievalOutput
@@ -80,9 +78,7 @@ def build_chat_graph(deps: Deps | Tenants, *, checkpointer: Any = None) -> ChatG
     """
     tenants = _tenants(deps)
 
-    async def answer(
-        state: ChatState, runtime: Runtime[ChatContext], config: RunnableConfig
-    ) -> dict[str, Any]:
+    async def answer(state: ChatState, runtime: Runtime[ChatContext]) -> dict[str, Any]:
         context = chat_context(runtime.context)
         async with tenants.lend(context.tenant_id) as tenant:
             with tenant.tracer.turn(
@@ -90,7 +86,7 @@ def build_chat_graph(deps: Deps | Tenants, *, checkpointer: Any = None) -> ChatG
                 tenant_id=tenant.tenant_id,
                 user_id=context.user_id,
                 trace_id=state.get("retrieval", {}).get("trace_id", ""),
-                config=config,
+                config=get_config(),
             ):
                 message = await write_answer(state["messages"], state.get("documents", []), tenant)
         return {"messages": [message]}
@@ -215,12 +211,11 @@ def build_resolvers(models: ModelsConfig, base: KnowledgeBase) -> tuple[Resolver
     local = LocalResolver(base.name_index)
     rewriter = chat_model(models, "query_rewriter")
     checker = chat_model(models, "query_reference")
-    rewrite = {"timeout_s": models.query_rewriter.timeout_s}
-    check = {"timeout_s": models.query_reference.timeout_s}
+    reply_s, check_s = models.query_rewriter.timeout_s, models.query_reference.timeout_s
     return (
-        partial(resolve_search_query, model=rewriter, **rewrite) if rewriter else local.search_query,
-        partial(build_keyword_query, model=rewriter, **rewrite) if rewriter else local.keyword_query,
-        partial(resolve_reference, model=checker, **check) if checker else local.reference,
+        partial(resolve_search_query, model=rewriter, timeout_s=reply_s) if rewriter else local.search_query,
+        partial(build_keyword_query, model=rewriter, timeout_s=reply_s) if rewriter else local.keyword_query,
+        partial(resolve_reference, model=checker, timeout_s=check_s) if checker else local.reference,
     )
 
 

@@ -71,9 +71,7 @@ async def write_answer(
         return AIMessage(text or quote_passages(documents, deps.language))
 
 
-def _prompt(
-    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps
-) -> list[BaseMessage]:
+def _prompt(messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps) -> list[BaseMessage]:
     passages = "\n\n".join(
         f"[{number}] {passage.page_content}"
         for number, passage in enumerate(passages_of(documents)[:MAX_PASSAGES], start=1)

@@ -18,9 +18,9 @@ from langgraph.runtime import Runtime
 
 from ixchat.nodes.record import Clock, Path, Retrieval, Search, SearchName, Step
 from ixchat.state import RetrievalInput, RetrievalOutput, chat_context
+from ixchat.utils.gate import has_reference_text, should_resolve
 from ixchat.utils.history import current_turn
 from ixchat.utils.lanes import Lane, Lanes
-from ixchat.utils.gate import has_reference_text, should_resolve
 from ixchat.utils.resolution import Fallback, Resolution, Resolver, Turn, keep_raw
 from ixinfra.errors import IxError, UnknownTenantError
 from ixinfra.tracing import NO_TRACER, CancelCause, Span, Tracer, ambient
@@ -115,6 +115,7 @@ class Plan:
         span_name: Span of the resolver; None when there is nothing to see.
         search_meanwhile: Whether the visitor's own words are searched while the resolver decides.
         deadline_s: Longest wait for the resolver, in seconds.
+        retriever: Searches instead of the tenant's own; None for that one.
     """
 
     resolver: Resolver = keep_raw
@@ -122,6 +123,7 @@ class Plan:
     span_name: str | None = None
     search_meanwhile: bool = False
     deadline_s: float = 2.0
+    retriever: Retriever | None = None
 
 
 def keep_because(reason: Fallback) -> Plan:
@@ -160,7 +162,9 @@ def choose(turn: Turn, deps: Deps) -> Plan:
     return Plan(deps.reference_resolver, "reference", "tool-query-reference", True, deps.reference_deadline_s)
 
 
-async def retrieve(turn: Turn, deps: Deps, plan: Plan | None = None, *, emit: Emit | None = None) -> Retrieval:
+async def retrieve(
+    turn: Turn, deps: Deps, plan: Plan | None = None, *, emit: Emit | None = None
+) -> Retrieval:
     """Search for one turn as planned.
 
     A resolver that fails, answers late or raises costs the turn nothing: the visitor's own words are
@@ -177,12 +181,15 @@ async def retrieve(turn: Turn, deps: Deps, plan: Plan | None = None, *, emit: Em
         Documents, decision and time line. An engine that failed gives no documents and a reason in
         `problems`, never an exception.
     """
-    with ambient(deps.tracer), deps.tracer.span(
-        "agent-knowledge-retriever",
-        "agent",
-        input={"query": turn.query, "earlier_messages": len(turn.messages)},
-        metadata={"tenant_id": deps.tenant_id, "rag_mode": deps.retriever.rag_mode},
-    ) as span:
+    with (
+        ambient(deps.tracer),
+        deps.tracer.span(
+            "agent-knowledge-retriever",
+            "agent",
+            input={"query": turn.query, "earlier_messages": len(turn.messages)},
+            metadata={"tenant_id": deps.tenant_id, "rag_mode": deps.retriever.rag_mode},
+        ) as span,
+    ):
         async with Lanes(deps.grace_s) as lanes:
             run = _Run(turn, deps, plan or choose(turn, deps), lanes, emit or _silent)
             retrieval = await run.to_the_end()
@@ -244,11 +251,11 @@ class _Run:
         return self._finish(resolution, None)
 
     async def _resolve_and_search(self) -> Resolution:
-        early = self._start_search("early search", self.turn.query, {}) if self.plan.search_meanwhile else None
-        resolution = await self._resolve()
-        self.emit(
-            {"event": "decision", "decision": resolution.decision, "fallback": resolution.fallback}
+        early = (
+            self._start_search("early search", self.turn.query, {}) if self.plan.search_meanwhile else None
         )
+        resolution = await self._resolve()
+        self.emit({"event": "decision", "decision": resolution.decision, "fallback": resolution.fallback})
         if early is not None and not resolution.changes(self.turn):
             await self._finish_search(early)
             return resolution
@@ -320,7 +327,8 @@ class _Run:
         ) as span:
             try:
                 with search_report() as search.report:
-                    found = await self.deps.retriever.ainvoke(search.query, **search.retriever_kwargs)
+                    retriever = self.plan.retriever or self.deps.retriever
+                    found = await retriever.ainvoke(search.query, **search.retriever_kwargs)
                 if lane.cause:  # the engine ignored its cancellation; a late answer is never used
                     raise asyncio.CancelledError
                 search.documents, search.fate = list(found), "unused"
@@ -432,6 +440,8 @@ def _describe_check(span: Span, turn: Turn, resolution: Resolution) -> None:
         output=output,
         metadata={
             "changed": resolution.changes(turn),
+            "decision": resolution.decision,  # viewers filter on metadata, not inside an output
+            "fallback_reason": resolution.fallback,
             "model": facts.get("model"),
             "provider": facts.get("provider"),
             "prompt": facts.get("prompt"),

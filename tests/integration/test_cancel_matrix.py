@@ -51,7 +51,9 @@ def place(placing: str, deps: Deps, *, sibling: bool) -> Any:
     """The node in a graph: as a function of it, as a compiled subgraph of it, or called by a node."""
     subgraph = build_retrieval_graph(deps)
 
-    async def flat(state: RetrievalInput, runtime: Runtime[ChatContext], config: RunnableConfig) -> RetrievalOutput:
+    async def flat(
+        state: RetrievalInput, runtime: Runtime[ChatContext], config: RunnableConfig
+    ) -> RetrievalOutput:
         return await retrieval_node(state, runtime, tenants=OneTenant(deps), config=config)
 
     async def calls(state: RetrievalInput) -> dict[str, Any]:

@@ -106,7 +106,9 @@ def test_config_shows_values_and_sources(working_dir: Path) -> None:
         pytest.param(["ask", "Bonjour", "--confg", "x"], "--config", id="unknown option"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_exit_code_2(working_dir: Path, arguments: list[str], says: str) -> None:
+def test_a_users_mistake_is_one_line_and_exit_code_2(
+    working_dir: Path, arguments: list[str], says: str
+) -> None:
     done = ix(*arguments, working_dir=working_dir)
     assert done.returncode == 2
     assert says in done.stderr

@@ -167,7 +167,9 @@ async def test_a_resolved_follow_up_brings_the_product_to_both_channels(registry
 
 async def test_supplied_keywords_skip_lightrags_own_extraction(settings: Settings) -> None:
     embedder = HashEmbedder(dim=2048)
-    model = ScriptedModel(script=['{"high_level_keywords": ["pricing"], "low_level_keywords": ["Planivaro"]}'])
+    model = ScriptedModel(
+        script=['{"high_level_keywords": ["pricing"], "low_level_keywords": ["Planivaro"]}']
+    )
     await build_knowledge_base(sample_corpus(), SAMPLE_NAME, config=settings.lightrag, embedder=embedder)
     base = await open_knowledge_base(
         SAMPLE_NAME, config=settings.lightrag, embedder=embedder, keyword_model=model
@@ -219,7 +221,9 @@ async def test_twenty_concurrent_turns_of_two_tenants_stay_apart(
         assert {span.session_id for span in [root, *root.children]} == {recorded.session_id}
 
 
-async def test_the_chat_graph_answers_with_quotes_and_keeps_the_visitors_words(registry: TenantRegistry) -> None:
+async def test_the_chat_graph_answers_with_quotes_and_keeps_the_visitors_words(
+    registry: TenantRegistry,
+) -> None:
     graph = build_chat_graph(registry)
     messages = [HumanMessage(OFFER[0]["content"]), AIMessage(OFFER[1]["content"]), HumanMessage(FOLLOW_UP)]
     state = await graph.ainvoke({"messages": messages}, context=ChatContext("advanced"))

