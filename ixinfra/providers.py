@@ -67,13 +67,12 @@ def build_chat_model(
         raise ConfigError(f"{where}.model: {route.model!r} is not a chat model; name one as 'provider:name'")
     provider = PROVIDERS.get(route.provider, OTHER)
     _check(route, provider, where)
-    arguments = provider.arguments(route, _api_key(route, provider, environ, where))
-    metadata = {DEADLINE_KEY: route.timeout_s, PROVIDER_KEY: route.provider}
+    key = _api_key(route, provider, environ, where)
     with warnings.catch_warnings():
         # LangChain only warns about an argument that it does not know, and sends it on.
         warnings.filterwarnings("error", message=r"WARNING! \w+ is not default parameter")
         try:
-            return _make(route, provider, disable_streaming=not streaming, metadata=metadata, **arguments)
+            return _make(route, provider, key, streaming=streaming)
         except ValidationError as error:
             problems = "; ".join(problem["msg"] for problem in error.errors(include_input=False))
             raise ConfigError(f"{where}: {route.model!r} cannot be built: {problems}") from None
@@ -81,11 +80,17 @@ def build_chat_model(
             raise ConfigError(f"{where}: {route.model!r} cannot be built: {error}") from error
 
 
-def _make(route: ModelRoute, provider: Provider, **arguments: Any) -> BaseChatModel:
+def _make(route: ModelRoute, provider: Provider, key: SecretStr | None, *, streaming: bool) -> BaseChatModel:
     try:
         from langchain.chat_models import init_chat_model
 
-        model: BaseChatModel = init_chat_model(route.name, model_provider=route.provider, **arguments)
+        model: BaseChatModel = init_chat_model(
+            route.name,
+            model_provider=route.provider,
+            disable_streaming=not streaming,
+            metadata={DEADLINE_KEY: route.timeout_s, PROVIDER_KEY: route.provider},
+            **provider.arguments(route, key),
+        )
     except ImportError as error:
         raise MissingExtraError(
             f"{route.model!r} needs a package that is not installed: pip install 'ixchat[{provider.extra}]' ({error})"
@@ -131,12 +136,19 @@ def _openai(route: ModelRoute, key: SecretStr | None) -> dict[str, Any]:
 
 
 def _mistralai(route: ModelRoute, key: SecretStr | None) -> dict[str, Any]:
+    import httpx
+
+    base_url, key = route.base_url or "https://api.mistral.ai/v1", key or SecretStr(NO_KEY)
+    headers = {"Authorization": f"Bearer {key.get_secret_value()}", "Accept": "application/json"}
     return {
-        "base_url": route.base_url or "https://api.mistral.ai/v1",
-        "api_key": key or SecretStr(NO_KEY),
+        "base_url": base_url,
+        "api_key": key,
+        "async_client": httpx.AsyncClient(
+            base_url=base_url, headers=headers, timeout=route.timeout_s, limits=_no_queue()
+        ),
         "temperature": route.temperature,
         "max_tokens": route.max_tokens,
-        "timeout": math.ceil(route.timeout_s),  # whole seconds only; the deadline of `complete` is exact
+        "timeout": math.ceil(route.timeout_s),  # of the sync client: whole seconds
         "max_retries": route.max_retries + 1,  # it counts attempts
     }
 
@@ -148,9 +160,18 @@ def _ollama(route: ModelRoute, key: SecretStr | None) -> dict[str, Any]:
         "base_url": route.base_url or "http://localhost:11434",
         "temperature": route.temperature,
         "num_predict": route.max_tokens,
-        "client_kwargs": {"timeout": route.timeout_s, "headers": headers},
+        "client_kwargs": {"timeout": route.timeout_s, "headers": headers, "limits": _no_queue()},
         **({"reasoning": False if effort == "none" else effort} if effort else {}),
     }
+
+
+def _no_queue() -> Any:
+    """A pool without an upper bound. httpcore 1.0.9 loses a place for good when a call is cancelled while
+    it waits for one: a provider that hangs would, after a while, cost every later call its deadline.
+    """
+    import httpx
+
+    return httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
 def _any_other(route: ModelRoute, key: SecretStr | None) -> dict[str, Any]:
