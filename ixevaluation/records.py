@@ -37,6 +37,8 @@ class ItemRef(BaseModel):
     cluster: str
     query: str
     judged: bool
+    expected_decision: str | None = None
+    expected_name: str | None = None
 
 
 class Manifest(BaseModel):

@@ -54,3 +54,7 @@ class DatasetError(IxError, ValueError):
 
 class IncompleteRunError(DatasetError):
     """An evaluation run lost an item, so it has no score; the message names the item."""
+
+
+class UploadError(IxError):
+    """Langfuse did not take everything it was sent; the message says what is missing."""

@@ -10,7 +10,6 @@ from langchain_core.documents import Document
 
 from ixchat.nodes.knowledge_retriever import retrieve
 from ixchat.nodes.record import Retrieval
-from ixchat.utils.resolution import Turn
 from ixevaluation.dataset import Item, content_hash
 from ixevaluation.records import FoundPassage, ItemRef, Record
 from ixevaluation.rewriter.arms import Arm, ArmDeps
@@ -59,6 +58,8 @@ def refs(items: Sequence[Item], judge: Judge) -> tuple[ItemRef, ...]:
             cluster=item.cluster,
             query=item.query,
             judged=judge.can_judge(item),
+            expected_decision=item.expected.decision if item.expected else None,
+            expected_name=item.expected.name if item.expected else None,
         )
         for item in items
     )
@@ -165,7 +166,7 @@ def _describe(task: Task, retrieval: Retrieval, calls: Sequence[SpanRecord]) -> 
             FoundPassage(id=passage_id(document), kind=str(document.metadata.get("kind", "chunk")))
             for document in retrieval.documents
         ),
-        hygiene=find_defects(_as_said(task.item), query),
+        hygiene=find_defects(task.item.turn(), query),
         total_ms=round(retrieval.total_ms, 2),
         check_ms=round(retrieval.check.ms, 2) if retrieval.check else 0.0,
         model_calls=len(calls),
@@ -188,10 +189,6 @@ async def _judge(task: Task, record: Record, documents: Sequence[Document], judg
             "rejudged": rejudged,
         }
     )
-
-
-def _as_said(item: Item) -> Turn:
-    return item.turn()
 
 
 def _reason(error: Exception) -> str:
