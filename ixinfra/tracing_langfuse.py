@@ -70,7 +70,7 @@ class LangfuseSink:
             with propagate_attributes(
                 session_id=scope.session_id[:MAX_ATTRIBUTE_CHARS] or None,
                 user_id=scope.user_id[:MAX_ATTRIBUTE_CHARS] or None,
-                metadata=_if_any(tenant_id=scope.tenant_id[:MAX_ATTRIBUTE_CHARS]),
+                metadata=_if_any(tenant_id=scope.tenant_id[: MAX_ATTRIBUTE_CHARS - 2]),  # and two quotes
             ):
                 inside = otel_context.get_current()
         finally:

@@ -262,6 +262,18 @@ async def test_a_model_of_another_kind_of_span_is_not_lost(tracer: Tracer, serve
     assert server.named("tool-query-intent").langfuse("metadata.model") == "ministral-3b"
 
 
+async def test_long_ids_are_cut_where_the_sdk_would_drop_them(
+    tracer: Tracer, server: OtlpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tracer.turn(session_id="s" * 300, tenant_id="é" * 300, user_id="u" * 300), tracer.span("x"):
+        pass
+    tracer.close(10)
+    attributes = server.named("x").attributes
+    assert (attributes["session.id"], attributes["user.id"]) == ("s" * 200, "u" * 200)
+    assert attributes["langfuse.trace.metadata.tenant_id"].startswith('"éé')
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("handlers", [0, 1], ids=["no handler", "shared handler"])
 async def test_concurrent_turns_do_not_mix(
     tracer: Tracer, server: OtlpServer, keys: Mapping[str, str], handlers: int
