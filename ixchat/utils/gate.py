@@ -56,7 +56,7 @@ def _visible(query: str) -> str:
     if text.isascii():
         return text.strip()
     # The Greek question mark becomes a semicolon under NFC, so it is kept apart first.
-    text = INVISIBLE.sub("", text).replace("\u037e", "?").casefold()
+    text = INVISIBLE.sub("", text).replace("\u037e", "?")
     return unicodedata.normalize("NFC", text).strip()
 
 

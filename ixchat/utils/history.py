@@ -28,7 +28,26 @@ _ROLES: dict[str, Role] = {
     **dict.fromkeys(("user", "human", "visitor", "customer", "client", "humanmessage", "humanmessagechunk"), "user"),
     **dict.fromkeys(("assistant", "ai", "bot", "agent", "model", "aimessage", "aimessagechunk"), "assistant"),
 }  # fmt: skip
+_TEXT_BLOCKS = ("text", "input_text", "output_text")
 _LABELS: dict[Role, str] = {"user": "Visitor", "assistant": "Agent"}
+
+# Everything here is dropped, but `blank`, which becomes one space, and `item`, a list item or table cell,
+# which keeps a bullet: names in two cells are not one name. Each alternative is bounded or
+# stops at its first foreign character, so that the scan stays linear.
+_MARKUP = re.compile(
+    rf"""(?P<blank>\s+)
+    |(?P<item>(?m:^[-+*•][ ])|\|(?:[ ]?:?-{{2,}}:?[ ]?\|?)*)
+    |(?m:^\#{{1,6}}[ ]|^>[ ]?)                      # heading, quotation
+    |```[a-z]{{0,12}}|`|~~
+    |\*{{2,3}}|_{{2,3}}|(?<!\w)[*_]|[*_](?!\w)        # emphasis, not the star inside a name
+    |!?\[(?=[^\[\]\n]{{1,300}}\]\()|\]\([^()\s]{{0,2000}}\)   # [label](address)
+    |</?[a-z][^<>]{{0,300}}>
+    |{URL.pattern}|{EMAIL.pattern}
+    |[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\x00]+   # not the joiners inside a word
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_SHOWN = {"blank": " ", "item": "• "}
 
 
 def normalise_messages(raw: object) -> tuple[Message, ...]:
@@ -123,7 +142,7 @@ def excerpts(messages: Sequence[Message]) -> tuple[Excerpt, ...]:
     room = MAX_HISTORY_CHARS
     for index in range(len(messages) - 1, first - 1, -1):
         pieces = _excerpts_of(index, messages[index])
-        room -= sum(len(piece.text) for piece in pieces)
+        room -= sum(len(piece.text) + len(_GAP) for piece in pieces) + len("Visitor: \n")
         if room < 0:
             break
         chosen[:0] = pieces
@@ -133,7 +152,7 @@ def excerpts(messages: Sequence[Message]) -> tuple[Excerpt, ...]:
 def format_history(messages: Sequence[Message]) -> str:
     """The last two exchanges, one line a message (`Visitor: …`, `Agent: …`), for quotation in a prompt.
 
-    At most about `MAX_HISTORY_CHARS` characters; "" when there is nothing to show.
+    At most `MAX_HISTORY_CHARS` characters; "" when there is nothing to show.
     """
     lines: list[str] = []
     previous = -1
@@ -215,11 +234,7 @@ def _text(content: object) -> str:
 def _block_text(block: object) -> str:
     if isinstance(block, str):
         return block
-    if not isinstance(block, Mapping) or block.get("type", "text") not in (
-        "text",
-        "input_text",
-        "output_text",
-    ):
+    if not isinstance(block, Mapping) or block.get("type", "text") not in _TEXT_BLOCKS:
         return ""
     text = block.get("text")
     return text if isinstance(text, str) else ""
@@ -227,27 +242,6 @@ def _block_text(block: object) -> str:
 
 def _comparable(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", INVISIBLE.sub("", encodable(text))).split())
-
-
-# Everything here is dropped, but `blank`, which becomes one space, and `item`, a list item or table cell,
-# which keeps a bullet: names in two cells are not one name. Each alternative is bounded or
-# stops at its first foreign character, so that the scan stays linear.
-_MARKUP = re.compile(
-    rf"""(?P<blank>\s+)
-    |(?P<item>(?m:^[-+*•][ ])|\|(?:[ ]?:?-{{2,}}:?[ ]?\|?)*)
-    |(?m:^\#{{1,6}}[ ]|^>[ ]?)                      # heading, quotation
-    |```[a-z]{{0,12}}|`|~~
-    |\*{{2,3}}|_{{2,3}}|(?<!\w)[*_]|[*_](?!\w)        # emphasis, not the star inside a name
-    |!?\[(?=[^\[\]\n]{{1,300}}\]\()|\]\([^()\s]{{0,2000}}\)   # [label](address)
-    |</?[a-z][^<>]{{0,300}}>
-    |{URL.pattern}|{EMAIL.pattern}
-    |[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\x00]+   # not the joiners inside a word
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-_SHOWN = {"blank": " ", "item": "• "}
 
 
 def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
@@ -258,7 +252,7 @@ def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
         chars.extend(content[start : match.start()])
         offsets.extend(range(start, match.start()))
         shown = _SHOWN.get(match.lastgroup or "", "")
-        if shown and chars and not (shown == " " == chars[-1]) and chars[-2:] != list(shown):
+        if chars and not "".join(chars[-2:]).endswith(shown):
             chars.extend(shown)
             offsets.extend([match.start()] * len(shown))
         start = match.end()

@@ -13,9 +13,8 @@ from ixchat.utils.gate import MAX_RESOLVE_WORDS, should_resolve
 from ixchat.utils.names import append_name
 from ixchat.utils.prompts import Prompt, ask
 from ixchat.utils.query_reference import resolve_reference
-from ixchat.utils.resolution import Fallback, KeywordQuery, Turn
+from ixchat.utils.resolution import MAX_HL_KEYWORDS, MAX_LL_KEYWORDS, Fallback, KeywordQuery, Turn
 from ixchat.utils.terms import EMAIL, URL, count_words
-from ixrag.lightrag.keywords import MAX_HL_KEYWORDS, MAX_LL_KEYWORDS
 from ixrag.words import folded
 
 __all__ = [

@@ -36,6 +36,9 @@ Fallback = Literal[
 KEEP and AMBIGUOUS are successes: `decision` says it, `fallback` stays None.
 """
 
+MAX_LL_KEYWORDS = 5
+MAX_HL_KEYWORDS = 3
+
 FALLBACKS: tuple[str, ...] = get_args(Fallback)
 REJECTIONS: tuple[str, ...] = get_args(Rejected)
 

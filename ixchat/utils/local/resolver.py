@@ -9,8 +9,7 @@ from ixchat.utils.gate import should_resolve
 from ixchat.utils.local.replies import Reading, Term, read_reply
 from ixchat.utils.local.rules import Ruling, rule_on_reference
 from ixchat.utils.names import append_name
-from ixchat.utils.resolution import Fallback, KeywordQuery, Resolution, Turn
-from ixrag.lightrag.keywords import MAX_HL_KEYWORDS, MAX_LL_KEYWORDS
+from ixchat.utils.resolution import MAX_HL_KEYWORDS, MAX_LL_KEYWORDS, Fallback, KeywordQuery, Resolution, Turn
 from ixrag.names import Named, NameIndex
 from ixrag.words import folded, words
 

@@ -278,8 +278,10 @@ def test_the_oldest_messages_give_way() -> None:
         message for number in range(4) for message in exchange(number, f"n{number} " + "mot " * 2_000)
     ]
     shown = format_history(messages)
-    assert len(shown) <= MAX_HISTORY_CHARS + 200
+    assert len(shown) <= MAX_HISTORY_CHARS
     assert "n3" in shown
+    crowd = format_history([Message("assistant", "x")] * 10_000)
+    assert MAX_HISTORY_CHARS / 3 < len(crowd) <= MAX_HISTORY_CHARS
 
 
 def test_excerpts_know_where_their_text_comes_from() -> None:
