@@ -16,6 +16,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr, ValidationError
 
+from ixinfra.config.problems import did_you_mean
 from ixinfra.config.settings import ModelRoute
 from ixinfra.errors import ConfigError, MissingExtraError
 
@@ -77,6 +78,9 @@ def build_chat_model(
             problems = "; ".join(problem["msg"] for problem in error.errors(include_input=False))
             raise ConfigError(f"{where}: {route.model!r} cannot be built: {problems}") from None
         except (ValueError, TypeError, UserWarning) as error:
+            if "Unsupported provider" in str(error):
+                hint = did_you_mean(route.provider, PROVIDERS) or f"; {str(error).splitlines()[-1].strip()}"
+                raise ConfigError(f"{where}.model: unknown provider {route.provider!r}{hint}") from None
             raise ConfigError(f"{where}: {route.model!r} cannot be built: {error}") from error
 
 
@@ -154,15 +158,28 @@ def _mistralai(route: ModelRoute, key: SecretStr | None) -> dict[str, Any]:
 
 
 def _ollama(route: ModelRoute, key: SecretStr | None) -> dict[str, Any]:
-    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     effort = route.reasoning_effort
     return {
         "base_url": route.base_url or "http://localhost:11434",
         "temperature": route.temperature,
         "num_predict": route.max_tokens,
-        "client_kwargs": {"timeout": route.timeout_s, "headers": headers, "limits": _no_queue()},
+        "client_kwargs": {
+            "timeout": route.timeout_s,
+            "limits": _no_queue(),
+            **({"auth": _bearer(key)} if key else {}),
+        },
         **({"reasoning": False if effort == "none" else effort} if effort else {}),
     }
+
+
+def _bearer(key: SecretStr) -> Callable[[Any], Any]:
+    """Adds the key to a request. As a header it would stand in the model's `repr`."""
+
+    def sign(request: Any) -> Any:
+        request.headers["Authorization"] = f"Bearer {key.get_secret_value()}"
+        return request
+
+    return sign
 
 
 def _no_queue() -> Any:
