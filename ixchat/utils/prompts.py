@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,5 +109,5 @@ async def ask(prompt: Prompt, turn: Turn, model: BaseChatModel, *, timeout_s: fl
 
 
 def _quotable(text: str) -> str:
-    """Nobody's text may close the quotation it stands in."""
-    return text.replace("</", "< /")
+    """Text that cannot close the quotation it stands in, and is the same bytes however it was typed."""
+    return unicodedata.normalize("NFC", text).replace("</", "< /")

@@ -1,5 +1,6 @@
 """The whole text a model is sent, pinned; and what no visitor can do to it."""
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ def test_prompts_have_versions_of_their_own() -> None:
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.name)
 def test_contact_details_are_not_shown_to_a_model(prompt: Prompt) -> None:
     assert "velmora.example" not in rendered(prompt, TURN)
+
+
+def test_composed_and_decomposed_accents_are_the_same_question() -> None:
+    prompts = {
+        rendered(
+            query_intent.PROMPT, turn_from(unicodedata.normalize(form, "Santé"), [("ai", "Où ?")], "Éolia")
+        )
+        for form in ("NFC", "NFD")
+    }
+    assert len(prompts) == 1
 
 
 TRICKS = st.lists(
