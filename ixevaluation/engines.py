@@ -22,12 +22,16 @@ from ixevaluation.lexical import LexicalIndex, LexicalRetriever
 from ixevaluation.rewriter.arms import ArmDeps
 from ixevaluation.rewriter.judge import JUDGE_TIMEOUT_S
 from ixinfra.config.settings import ModelRoute, ModelsConfig, RagMode, Settings
-from ixinfra.embeddings import build_embedder
+from ixinfra.embeddings import Embedder, build_embedder
 from ixinfra.errors import ConfigError
 from ixinfra.llm import build_chat_model
 from ixinfra.tracing import NO_TRACER
 from ixrag.lightrag.knowledge_base import KnowledgeBase
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
+from ixrag.query.given_vectors import GivenVectors
+from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
+from ixrag.query.glossary_files import load_glossary_of
+from ixrag.query.retriever import UnderstandingRetriever
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 
 EngineName = Literal["lightrag", "lexical"]
@@ -83,17 +87,18 @@ async def open_engine(
         announce(f"indexing the passages of {item_set.name}")
         yield _lexical(item_set, settings, rag_mode or "mix")
         return
-    opened = await open_tenant(
-        settings, tenant, embedder=build_embedder(settings.embedding), tracer=NO_TRACER, announce=announce
-    )
+    embedder = GivenVectors(build_embedder(settings.embedding))
+    opened = await open_tenant(settings, tenant, embedder=embedder, tracer=NO_TRACER, announce=announce)
     try:
-        yield _lightrag(opened.deps, settings, rag_mode)
+        yield _lightrag(opened.deps, settings, rag_mode, embedder)
     finally:
         await opened.close()
 
 
-def _lightrag(deps: Deps, settings: Settings, rag_mode: RagMode | None) -> Engine:
+def _lightrag(deps: Deps, settings: Settings, rag_mode: RagMode | None, embedder: Embedder) -> Engine:
     retriever = deps.retriever
+    if isinstance(retriever, UnderstandingRetriever):
+        retriever = retriever.inner  # what is searched beside the query is the arms' business here
     if not isinstance(retriever, LightRAGRetriever):
         raise ConfigError(f"expected a LightRAG tenant, got {type(retriever).__name__}")
     base = retriever.knowledge_base
@@ -104,6 +109,8 @@ def _lightrag(deps: Deps, settings: Settings, rag_mode: RagMode | None) -> Engin
         local=LocalResolver(base.name_index),
         retriever=retriever.model_copy(update={"rag_mode": mode}),
         rarity=_rarity(base),
+        embedder=embedder,
+        glossary=_glossary(settings, deps.tenant_id, base),
     )
     return Engine(
         "lightrag", mode, f"{base.name}:{base.manifest.workspace}", lambda _item: arm_deps, _models(settings)
@@ -162,6 +169,14 @@ def _resolvers(models: ModelsConfig, local: LocalResolver) -> tuple[Any, Any, An
         partial(build_keyword_query, model=rewriter) if rewriter else local.keyword_query,
         partial(resolve_reference, model=checker) if checker else local.reference,
     )
+
+
+def _glossary(settings: Settings, tenant_id: str, base: KnowledgeBase) -> GlossaryExpander:
+    """The tenant's glossary; without one, the other names of each entity of the knowledge base."""
+    folder = settings.query_understanding.glossary_dir
+    if folder is not None:
+        return load_glossary_of(tenant_id, folder)
+    return InMemoryGlossary({name.name: list(name.aliases) for name in base.names})
 
 
 def _rarity(base: KnowledgeBase) -> Callable[[str], float]:

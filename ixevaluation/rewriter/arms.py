@@ -17,7 +17,10 @@ from ixchat.utils.query_rewriter import rewrite_query
 from ixchat.utils.resolution import KeywordQuery, Resolution, Resolver, Turn
 from ixevaluation.rewriter import expansion, prose
 from ixevaluation.rewriter.fusion import join_queries
+from ixevaluation.rewriter.understanding_arms import UNDERSTANDING_ARMS
+from ixinfra.embeddings import Embedder
 from ixinfra.errors import ConfigError
+from ixrag.query.glossary import GlossaryExpander
 
 PROSE_DEADLINE_S = 10.0  # an evaluation waits longer than a visitor: it measures words, not deadlines
 
@@ -32,12 +35,16 @@ class ArmDeps(Deps):
             `local:rules` has no ungated form: it declines what the gate declines.
         ungated_keywords: The keyword resolver without its gate, likewise.
         rarity: How rare the rarest word of a text is in the knowledge base, in nats; 0 for unknown words.
+        embedder: Embeds made-up answers; None leaves them texts.
+        glossary: Finds synonyms; None for none.
     """
 
     model: BaseChatModel | None = None
     ungated_text: Resolver | None = None
     ungated_keywords: Resolver | None = None
     rarity: Callable[[str], float] = lambda _text: 0.0
+    embedder: Embedder | None = None
+    glossary: GlossaryExpander | None = None
 
 
 Arm = Callable[[Turn, ArmDeps], Plan]
@@ -186,10 +193,23 @@ ARMS: Mapping[str, Arm] = {
     "full-question": prose_arm("full-question", prose.FULL_QUESTION),
     "weighted-fusion": weighted_fusion,
     "hqe": hqe,
+    **UNDERSTANDING_ARMS,
 }
 ALIASES: Mapping[str, str] = {"current": "legacy"}
 NEEDS_MODEL = frozenset(
-    {"legacy", "candidate", "minimal", "both", "hyde", "condense", "full-question", "weighted-fusion"}
+    {
+        "legacy",
+        "candidate",
+        "minimal",
+        "both",
+        "hyde",
+        "condense",
+        "full-question",
+        "weighted-fusion",
+        "multi-query",
+        "hyde-avg",
+        "memory",
+    }
 )
 
 

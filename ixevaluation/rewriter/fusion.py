@@ -27,19 +27,19 @@ class FusingRetriever:
     """Searches each part of a joined query and fuses the rankings; a plain query passes through."""
 
     def __init__(self, inner: Retriever) -> None:
-        self._inner = inner
+        self.inner = inner
 
     @property
     def rag_mode(self) -> RagMode:
         """The inner retriever's."""
-        return self._inner.rag_mode
+        return self.inner.rag_mode
 
     async def ainvoke(self, input: str, **kwargs: Any) -> Sequence[Document]:
         """Documents of all parts by reciprocal rank, as many as the longest single search found."""
         parts = input.split(SEPARATOR)
         if len(parts) == 1:
-            return await self._inner.ainvoke(input, **kwargs)
-        rankings = await asyncio.gather(*(self._inner.ainvoke(part, **kwargs) for part in parts))
+            return await self.inner.ainvoke(input, **kwargs)
+        rankings = await asyncio.gather(*(self.inner.ainvoke(part, **kwargs) for part in parts))
         return fuse(rankings)
 
 

@@ -105,7 +105,9 @@ def _joint(sentence: str, found: Sequence[Word], start: int, position: int, lang
             return length if min(before, after) >= MIN_BREAK_WORDS else 0
         if tuple(exact(sentence, word) for word in phrase) in language.joins:
             opens = _starts_with(found, position + length, language.openers)
-            return length if opens and min(before, after) >= MIN_CLAUSE_WORDS else 0
+            # "when and where": two question words of one question.
+            doubled = (found[position - 1].folded,) in language.openers
+            return length if opens and not doubled and min(before, after) >= MIN_CLAUSE_WORDS else 0
     return 0
 
 

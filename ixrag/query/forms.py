@@ -25,7 +25,8 @@ EVERYWHERE: Wanted = {
 }
 """Where each component's forms are most at home: other wordings for words, made-up answers for vectors."""
 
-COMPONENT_WEIGHT = 0.5  # of all forms of one component together; the visitor's own words weigh 1
+FORM_WEIGHT = 0.5  # the visitor's own words weigh 1
+SAYS_THE_SAME: tuple[Component, ...] = ("rewriter", "hyde")  # its forms share one weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,16 @@ class Form:
     text: str
     component: Component
     channels: frozenset[Channel]
-    weight: float = COMPONENT_WEIGHT
+    weight: float = FORM_WEIGHT
     vector: tuple[float, ...] | None = None
 
 
 def forms(understood: UnderstoodQuery, wanted: Wanted) -> list[Form]:
     """Every form that some channel wants, without the visitor's own words. No I/O.
 
-    The forms of one component share its weight: three rewrites do not outvote the visitor. A text that
-    two components found is searched once, for the channels of both.
+    Rewrites say the same thing in several ways and share one weight, so three of them do not outvote the
+    visitor; each question of a split query has a whole one. A text that two components found is searched
+    once, for the channels of both.
     """
     found: dict[str, Form] = {}
     for component in COMPONENTS:
@@ -60,7 +62,8 @@ def forms(understood: UnderstoodQuery, wanted: Wanted) -> list[Form]:
         for text in texts:
             known = found.get(text)
             both = channels | known.channels if known else channels
-            weight = COMPONENT_WEIGHT / len(texts) + (known.weight if known else 0.0)
+            share = len(texts) if component in SAYS_THE_SAME else 1
+            weight = FORM_WEIGHT / share + (known.weight if known else 0.0)
             vector = _vector(understood) if component == "hyde" else None
             found[text] = Form(text, known.component if known else component, both, weight, vector)
     return list(found.values())

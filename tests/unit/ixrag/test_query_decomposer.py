@@ -111,6 +111,13 @@ async def test_two_questions_are_taken_apart(query: str, parts: list[str]) -> No
             "What does the payroll module cost? What does the payroll module cost?", id="asked twice"
         ),
         pytest.param("What does the payroll module cost per month? Ok", id="a closing word"),
+        pytest.param("The payroll module is not available in Spain, right? Ok", id="a question tag"),
+        pytest.param("Do you know when and where the next training takes place?", id="two question words"),
+        pytest.param(
+            "How do I add an employee and give him a first schedule?", id="one request of two verbs"
+        ),
+        pytest.param("Does it plan the shifts and have an app for the staff?", id="a shared subject"),
+        pytest.param("Il modulo calcola le ore e può esportarle in un file?", id="it: a shared subject"),
         pytest.param("What does the payroll module cost per month? ab", id="a part of two letters"),
     ],
 )
