@@ -156,8 +156,9 @@ def find_personal(text: str, *, lang: str = "") -> list[Finding]:
         lang: Language, which decides the countries whose national phone numbers are read; empty reads all.
     """
     taken: list[Finding] = []
+    searched = _SYNTHETIC.sub(lambda match: "|" * len(match[0]), text)
     for kind, spans in _FINDERS:
-        for start, end in spans(text, lang):
+        for start, end in spans(searched, lang):
             overlaps = any(start < other.end and other.start < end for other in taken)
             if not overlaps and not is_synthetic(text[start:end]):
                 taken.append(Finding(kind, start, end, text[start:end]))
@@ -180,11 +181,7 @@ def scrub_conversation(messages: Sequence[tuple[str, str]], *, lang: str = "", s
 
 def is_synthetic(value: str) -> bool:
     """Whether `value` is one that scrubbing writes."""
-    return (
-        "example.com" in value
-        or set(value.split()) <= _SYNTHETIC_NAMES
-        or bool(_SYNTHETIC.fullmatch(value.strip()))
-    )
+    return bool(_SYNTHETIC.fullmatch(value.strip())) or _SYNTHETIC_NAMES.issuperset(value.split())
 
 
 def synthetic(kind: Kind, value: str, salt: str = "") -> str:
@@ -202,7 +199,9 @@ def synthetic(kind: Kind, value: str, salt: str = "") -> str:
     }[kind]
 
 
-_SYNTHETIC = re.compile(r"(?:IBAN|CARD|KEY)-\d{4}|01 99 00 \d\d \d\d")
+_SYNTHETIC = re.compile(
+    r"https://example\.com/link-\d{4}|visitor-\d{4}@example\.com|(?:IBAN|CARD|KEY)-\d{4}|01 99 00 \d\d \d\d"
+)
 _SYNTHETIC_NAMES = frozenset((*_GIVEN, *_FAMILY))
 
 
@@ -211,9 +210,11 @@ def _replace(text: str, names: Iterable[str], lang: str, salt: str) -> str:
         stand_in = synthetic(finding.kind, finding.text, salt)
         text = text[: finding.start] + stand_in + text[finding.end :]
     for name in sorted(names, key=len, reverse=True):
-        text = re.sub(
-            rf"(?<!\w){re.escape(name)}(?!\w)", synthetic("name", name, salt), text, flags=re.IGNORECASE
-        )
+        stand_in = synthetic("name", name, salt)
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", stand_in, text, flags=re.IGNORECASE)
+        for part, other in zip(name.split(), stand_in.split(), strict=False):
+            if len(part) >= MIN_NAME_PART:  # "Merci Paul" after "Paul Martin"
+                text = re.sub(rf"(?<![\w-]){re.escape(part.title())}(?![\w-])", other, text)
     return text
 
 
