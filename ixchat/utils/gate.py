@@ -40,11 +40,11 @@ def should_resolve(query: str) -> bool:
 def has_reference_text(query: str) -> bool:
     """Whether a message has words that could point at something said before.
 
-    False for blanks, punctuation, contact details, addresses, commands and one giant token: a
-    resolver has nothing to read in them, and contact details are not for a model to see.
+    False for blanks, punctuation, bare contact details and addresses, commands and one giant token:
+    a resolver has nothing to read in them.
     """
-    text = _visible(query)
-    if not text or _is_wordless(text) or _is_contact(text) or _COMMAND.match(text):
+    text = _PHONE.sub(" ", URL.sub(" ", EMAIL.sub(" ", _visible(query)))).strip()
+    if _is_wordless(text) or _COMMAND.match(text):
         return False
     return len(text) <= MAX_REPLY_CHARS or count_words(text) > 1
 
