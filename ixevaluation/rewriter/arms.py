@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langchain_core.language_models import BaseChatModel
 
@@ -16,7 +16,7 @@ from ixchat.utils.query_keywords import should_resolve
 from ixchat.utils.query_rewriter import rewrite_query
 from ixchat.utils.resolution import KeywordQuery, Resolution, Resolver, Turn
 from ixevaluation.rewriter import expansion, prose
-from ixevaluation.rewriter.fusion import join_queries
+from ixevaluation.rewriter.fusion import KeepingRetriever
 from ixevaluation.rewriter.understanding_arms import UNDERSTANDING_ARMS
 from ixinfra.embeddings import Embedder
 from ixinfra.errors import ConfigError
@@ -136,12 +136,10 @@ def weighted_fusion(turn: Turn, deps: ArmDeps) -> Plan:
     model = _model(deps, "weighted-fusion")
 
     async def resolve(turn: Turn) -> Resolution:
-        found = await prose.rewrite(turn, model, prose.CANDIDATE)
-        if found.query == turn.query:
-            return found
-        return Resolution(join_queries(turn.query, found.query), "resolve", trace=found.trace)
+        return await prose.rewrite(turn, model, prose.CANDIDATE)
 
-    return _every_follow_up(turn, resolve)
+    plan = _every_follow_up(turn, resolve)
+    return replace(plan, retriever=KeepingRetriever(deps.retriever, turn.query))
 
 
 def concat_previous(turn: Turn, deps: ArmDeps) -> Plan:

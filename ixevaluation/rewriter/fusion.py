@@ -1,12 +1,10 @@
-"""Two searches for one turn, fused: the raw message is kept, a rewrite is added.
-
-The shipping node searches one text. An arm that wants two joins them; the retriever splits them.
-"""
+"""Two searches for one turn, fused: the visitor's words are kept, a rewrite is searched beside them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.documents import Document
@@ -14,20 +12,20 @@ from langchain_core.documents import Document
 from ixinfra.config.settings import RagMode
 from ixrag.documents import Retriever
 
-SEPARATOR = "\u241e"  # "symbol for record separator": no visitor types it
 RRF_K = 60
 
 
-def join_queries(*queries: str) -> str:
-    """One text that `FusingRetriever` searches as several."""
-    return SEPARATOR.join(queries)
+@dataclass(frozen=True, slots=True)
+class KeepingRetriever:
+    """Searches what it is given and, beside it, the visitor's own words.
 
+    Attributes:
+        inner: Searches one text.
+        own_words: The visitor's message.
+    """
 
-class FusingRetriever:
-    """Searches each part of a joined query and fuses the rankings; a plain query passes through."""
-
-    def __init__(self, inner: Retriever) -> None:
-        self.inner = inner
+    inner: Retriever
+    own_words: str
 
     @property
     def rag_mode(self) -> RagMode:
@@ -35,12 +33,11 @@ class FusingRetriever:
         return self.inner.rag_mode
 
     async def ainvoke(self, input: str, **kwargs: Any) -> Sequence[Document]:
-        """Documents of all parts by reciprocal rank, as many as the longest single search found."""
-        parts = input.split(SEPARATOR)
-        if len(parts) == 1:
+        """Documents of both searches by reciprocal rank, as many as the longer one found."""
+        if input == self.own_words:
             return await self.inner.ainvoke(input, **kwargs)
-        rankings = await asyncio.gather(*(self.inner.ainvoke(part, **kwargs) for part in parts))
-        return fuse(rankings)
+        both = (self.own_words, input)
+        return fuse(await asyncio.gather(*(self.inner.ainvoke(text, **kwargs) for text in both)))
 
 
 def fuse(rankings: Sequence[Sequence[Document]], *, k: int = RRF_K) -> list[Document]:

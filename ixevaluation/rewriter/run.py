@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from langchain_core.documents import Document
 
@@ -13,7 +14,6 @@ from ixchat.nodes.record import Retrieval
 from ixevaluation.dataset import Item, content_hash
 from ixevaluation.records import FoundPassage, ItemRef, Record
 from ixevaluation.rewriter.arms import Arm, ArmDeps
-from ixevaluation.rewriter.fusion import FusingRetriever
 from ixevaluation.rewriter.hygiene import find_defects
 from ixevaluation.rewriter.judge import Judge, passage_id
 from ixinfra.errors import IxError
@@ -127,7 +127,7 @@ async def run_task(task: Task, bench: Bench) -> Record:
 async def _retrieve(item: Item, bench: Bench) -> tuple[Retrieval, Sequence[SpanRecord]]:
     deps = bench.deps_for(item)
     tracer = RecordingTracer()
-    deps = replace(deps, tracer=tracer, retriever=FusingRetriever(deps.retriever))
+    deps = replace(deps, tracer=tracer)
     turn = replace(item.turn(), tenant_id=deps.tenant_id)
     with tracer.turn(tenant_id=deps.tenant_id):
         retrieval = await retrieve(turn, deps, bench.arm(turn, deps))
@@ -146,6 +146,7 @@ def _describe(task: Task, retrieval: Retrieval, calls: Sequence[SpanRecord]) -> 
     facts, used = retrieval.record, retrieval.used
     query = used.query if used else retrieval.resolution.query
     kwargs = dict(used.retriever_kwargs) if used else {}
+    beside = _searched_beside(facts["channels"])
     return Record(
         id=task.item.id,
         run=task.run,
@@ -155,12 +156,12 @@ def _describe(task: Task, retrieval: Retrieval, calls: Sequence[SpanRecord]) -> 
         ll_keywords=tuple(kwargs.get("ll_keywords", ())),
         hl_keywords=tuple(kwargs.get("hl_keywords", ())),
         channels=facts["channels"],
-        changed=facts["changed"],
+        changed=facts["changed"] or bool(beside),
         path=retrieval.path,
         decision=retrieval.resolution.decision,
         fallback=retrieval.resolution.fallback,
         entity=facts["entity"],
-        input_sha=content_hash([query, kwargs, retrieval.rag_mode]),
+        input_sha=content_hash([query, kwargs, retrieval.rag_mode, beside]),
         passages_sha=content_hash([document.page_content for document in retrieval.documents]),
         found=tuple(
             FoundPassage(id=passage_id(document), kind=str(document.metadata.get("kind", "chunk")))
@@ -173,6 +174,12 @@ def _describe(task: Task, retrieval: Retrieval, calls: Sequence[SpanRecord]) -> 
         tokens=sum(call.usage.get("total", 0) for call in calls),
         problems=tuple(retrieval.problems),
     )
+
+
+def _searched_beside(channels: Mapping[str, Any]) -> list[str]:
+    """Texts that an arm's own retriever searched beside the query; they are retrieval input too."""
+    forms = (channels["facts"].get("understanding") or {}).get("forms") or []
+    return sorted(str(form["text"]) for form in forms)
 
 
 async def _judge(task: Task, record: Record, documents: Sequence[Document], judge: Judge) -> Record:

@@ -17,7 +17,6 @@ from ixchat.understanding import NEEDS_MODEL, build_pipeline
 from ixchat.utils.history import format_history
 from ixchat.utils.memory_rewriter import WorkingMemory, rewrite_with_memory
 from ixchat.utils.resolution import Resolution, Turn
-from ixevaluation.rewriter.fusion import FusingRetriever
 from ixinfra.config.settings import QueryUnderstandingConfig
 from ixinfra.errors import ConfigError
 from ixrag.documents import Retriever
@@ -98,7 +97,7 @@ def _model_for(name: str, components: tuple[Component, ...], deps: ArmDeps) -> B
 
 
 def _inner(retriever: Retriever) -> Retriever:
-    return retriever.inner if isinstance(retriever, FusingRetriever | UnderstandingRetriever) else retriever
+    return retriever.inner if isinstance(retriever, UnderstandingRetriever) else retriever
 
 
 def _needs_model(arm: str) -> ConfigError:

@@ -149,3 +149,16 @@ async def test_legacy_keeps_its_defects() -> None:
     model = ScriptedModel(script=["word " * 80])
     assert (await resolve("legacy", first, model=model)).query == "Do Orvane ship to Orvane's stores?"
     assert len((await resolve("legacy", TURNS[1], model=model)).query.split()) == 50
+
+
+async def test_weighted_fusion_searches_both_texts_and_fuses_them() -> None:
+    given = deps(model=ScriptedModel(script=["a rewrite"]))
+    plan = ARMS["weighted-fusion"](TURNS[1], given)
+    assert plan.retriever is not None
+    assert (await plan.resolver(TURNS[1])).query == "a rewrite"
+    documents = await plan.retriever.ainvoke("a rewrite")
+    assert isinstance(given.retriever, FakeRetriever)
+    assert given.retriever.queries == ["Twelve", "a rewrite"]
+    assert [d.page_content for d in documents] == ["a passage"]
+    await plan.retriever.ainvoke("Twelve")
+    assert given.retriever.queries[2:] == ["Twelve"]

@@ -4,6 +4,7 @@ from typing import Any
 from fakes import ScriptedModel
 from langchain_core.documents import Document
 
+from ixchat.nodes.knowledge_retriever import Plan
 from ixchat.utils.resolution import KeywordQuery, Resolution, Turn
 from ixevaluation.compare import find_leak
 from ixevaluation.records import Record, Run
@@ -11,6 +12,7 @@ from ixevaluation.rewriter.arms import ARMS
 from ixevaluation.rewriter.judge import LabelJudge, SufficiencyJudge, Verdict
 from ixevaluation.rewriter.run import Bench, Task, plan_tasks, run_task, run_tasks
 from ixinfra.errors import RetrievalError
+from ixrag.documents import current_report
 
 
 async def words(turn: Turn) -> Resolution:
@@ -182,3 +184,22 @@ async def test_a_planted_leak_is_found(item: Any, run: Any, arm_deps: Any) -> No
     control, treated, asked = await both_arms(item, run, arm_deps, LeakyJudge)
     assert asked[0] != asked[1]
     assert find_leak(control, treated) == "a"
+
+
+async def test_texts_searched_beside_the_query_are_retrieval_input_too(item: Any, arm_deps: Any) -> None:
+    class Forms:
+        rag_mode = "mix"
+
+        async def ainvoke(self, _input: str, **_: Any) -> list[Document]:
+            current_report().facts["understanding"] = {"forms": [{"text": "another wording"}]}
+            return [Document("x", metadata={"passage_id": "good"})]
+
+    def arm(_turn: Turn, deps: Any) -> Plan:
+        return Plan(retriever=Forms())
+
+    given = arm_deps(Annotating())
+    plain = await run_task(Task(item(), 1), Bench(ARMS["off"], lambda _: given, LabelJudge()))
+    forms = await run_task(Task(item(), 1), Bench(arm, lambda _: given, LabelJudge()))
+    assert plain.query == forms.query
+    assert plain.input_sha != forms.input_sha
+    assert (plain.changed, forms.changed) == (False, True)
