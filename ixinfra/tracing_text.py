@@ -54,7 +54,11 @@ class Redaction:
             output=self._field(span.output),
             metadata=self._field(span.metadata),
             model_parameters=self._field(span.model_parameters),
-            usage={name: count for name, count in span.usage.items() if 0 <= count <= MAX_INT},
+            usage={
+                name: count
+                for name, count in span.usage.items()
+                if isinstance(count, int) and 0 <= count <= MAX_INT
+            },
             model=None if span.model is None else self.text(span.model),
             error=self.text(span.error),
             children=[],

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar, get_args
@@ -174,7 +174,7 @@ class SinkTracer:
         found: Config = ensure_config() if config is None else config
         known = self._redactor.text if self._redactor else str
         scope = Scope(
-            trace_id=self._outer_trace_id(found) or outer.trace_id or trace_id or _new_trace_id(found),
+            trace_id=self._outer_trace_id(found) or outer.trace_id or trace_id or _trace_id_of(found),
             session_id=known(session_id) or outer.session_id,
             tenant_id=tenant_id or outer.tenant_id,
             user_id=known(user_id) or outer.user_id,
@@ -268,12 +268,23 @@ class _OpenSpan:
             record.fail(exc)
         record.end_ms = _ms_since(self.scope)
         same_context = reset(_CURRENT, self._token)
-        exported = self._redactor.span(record) if self._redactor else record
+        exported = self._exported()
         for sink, handle in reversed(list(zip(self._sinks, self.handles, strict=True))):
             if handle is not None:
                 _quietly(sink.end, exported, handle)
                 if same_context:
                     _quietly(sink.leave, handle)
+
+    def _exported(self) -> SpanRecord:
+        if self._redactor is None:
+            return self.record
+        return _quietly(self._redactor.span, self.record) or _without_facts(self.record)
+
+
+def _without_facts(span: SpanRecord) -> SpanRecord:
+    return replace(
+        span, input=None, output=None, metadata={}, model=None, model_parameters={}, usage={}, children=[]
+    )
 
 
 def _cause_of(exc: BaseException) -> CancelCause:
@@ -281,10 +292,11 @@ def _cause_of(exc: BaseException) -> CancelCause:
     return next((cause for cause in _CAUSES if cause == said), "client_gone")
 
 
-def _new_trace_id(config: Config) -> str:
-    """Nodes of one run share a trace where LangGraph Server names the run."""
+def _trace_id_of(config: Config) -> str:
+    """Nodes of one run share a trace where LangGraph Server names the run; else a new one."""
     for part in ("metadata", "configurable"):
-        run_id = (config.get(part) or {}).get("run_id")
+        facts = config.get(part)
+        run_id = facts.get("run_id") if isinstance(facts, Mapping) else None
         if run_id:
             return hashlib.sha256(str(run_id).encode()).hexdigest()[:32]
     return _random_trace_id()

@@ -16,7 +16,8 @@ from ixinfra.config.settings import TracingConfig
 from ixinfra.tracing import Tracer, build_tracer
 
 BOTH = ("otlp", "langfuse")
-SLOWEST_TURN_S = 1.5  # waiting for the host would cost 2 s; a busy machine may cost a good part of a second
+TIMEOUT_S = 30.0  # what a turn would take if it waited for the host
+SLOWEST_TURN_S = 10.0  # what a busy machine may make of a millisecond
 
 
 @pytest.fixture(params=["refuses", "silent", "401", "413", "503"])
@@ -36,7 +37,7 @@ def open_tracer(host: str) -> Tracer:
         "LANGFUSE_SECRET_KEY": f"sk-{name}",
         "LANGFUSE_BASE_URL": host,
     }
-    config = TracingConfig(exporter=BOTH, otlp_endpoint=f"{host}/v1/traces", timeout_s=2.0)
+    config = TracingConfig(exporter=BOTH, otlp_endpoint=f"{host}/v1/traces", timeout_s=TIMEOUT_S)
     return build_tracer(config, environ=keys)
 
 
@@ -70,7 +71,7 @@ async def test_turns_go_on_and_stopping_is_bounded(host: str) -> None:
 
 @pytest.mark.slow
 def test_the_interpreter_exits_although_the_host_is_silent() -> None:
-    """Nobody closes the tracer here, and three batches are pending."""
+    """Nobody closes the tracer here, and more than a batch is pending."""
     with otlp_server(SILENT) as server:
         script = f"""
 import time
@@ -80,7 +81,7 @@ tracer = build_tracer(
     TracingConfig(exporter={BOTH!r}, otlp_endpoint="{server.url}/v1/traces", timeout_s=5.0),
     environ=dict(LANGFUSE_PUBLIC_KEY="pk", LANGFUSE_SECRET_KEY="sk", LANGFUSE_BASE_URL="{server.url}"),
 )
-for number in range(1500):
+for number in range(600):
     with tracer.turn(session_id="s"), tracer.span("agent", "agent", input=number):
         pass
 print(time.time(), flush=True)

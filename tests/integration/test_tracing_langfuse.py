@@ -302,7 +302,26 @@ async def test_streams_closed_early_leave_nothing_open_and_nothing_in_the_log(
 ) -> None:
     """g10: 1,000 streamed turns, a third of them closed by the client."""
     caplog.set_level(logging.WARNING)
-    graph = build_graph(tracer)
+
+    async def retrieve(state: State) -> State:
+        with (
+            tracer.turn(session_id=state["query"]),
+            tracer.span("agent-knowledge-retriever", "agent"),
+            tracer.span("tool-lightrag-retrieval", "retriever"),
+        ):
+            await asyncio.sleep(0)
+        return {"trace_id": "x"}
+
+    async def answer(state: State) -> State:
+        await asyncio.sleep(0)
+        return {}
+
+    building = StateGraph(State)
+    building.add_node("retrieve", retrieve)
+    building.add_node("answer", answer)
+    building.set_entry_point("retrieve")
+    building.add_edge("retrieve", "answer")
+    graph = building.compile()
 
     async def turn(number: int) -> None:
         stream = graph.astream({"query": f"s{number}"}, stream_mode="updates")

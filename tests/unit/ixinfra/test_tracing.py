@@ -217,6 +217,29 @@ def test_a_sink_that_raises_neither_stops_nor_repeats_the_work(
     assert caplog.records == []
 
 
+class BrokenRedactor:
+    """Fails on every span."""
+
+    def span(self, span: SpanRecord) -> SpanRecord:
+        raise RuntimeError
+
+    def text(self, text: str) -> str:
+        return text
+
+
+def test_a_span_that_cannot_be_redacted_is_exported_without_its_facts() -> None:
+    exported: list[SpanRecord] = []
+
+    class Sink(BrokenSink):
+        def end(self, span: SpanRecord, handle: Any) -> None:
+            exported.append(span)
+
+    with SinkTracer([Sink("")], BrokenRedactor()).span("a", input="secret") as span:
+        span.update(output="secret", metadata={"k": "secret"}, model="secret")
+    assert exported[0].name == "a"
+    assert "secret" not in repr(exported)
+
+
 @pytest.mark.parametrize("step", ["start", "end", "leave"])
 def test_a_sink_that_raises_does_not_hide_the_exception_of_the_work(step: str) -> None:
     tracer = SinkTracer([BrokenSink(step)])
