@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from ixrag.lightrag.stop_words import STOP_WORDS
 from ixrag.names import NameIndex
-from ixrag.words import fold_word, words
+from ixrag.words import words
 
-MAX_LL_KEYWORDS = 5
-MAX_HL_KEYWORDS = 3
+MAX_KEYWORDS = 5  # LightRAG embeds a list as one text: each further word blurs the first ones
+MAX_CHARACTERS = 2000  # of a query; a pasted page says nothing more about what is asked
 
 
 def extract_keywords(query: str, names: NameIndex) -> tuple[list[str], list[str]]:
     """Entity terms and theme terms of a query, for LightRAG's low- and high-level channels.
+
+    Entity terms are the names of the knowledge base, then content words. Theme terms are both in the
+    order of the query: content words alone found the right relation less often on the sample (0.50
+    mean reciprocal rank, with the names 0.57).
 
     Args:
         query: Any text.
         names: Entity names and aliases of the knowledge base.
 
     Returns:
-        `(ll, hl)`, at most 5 and 3, in the order of the query; both empty only for a blank query.
+        `(ll, hl)`, at most 5 each, without repeats. A query of stop words alone, or without words,
+        gives the query itself in both; a blank one gives two empty lists.
     """
-    hits = names.find(query)
-    covered = [(hit.start, hit.end) for hit in hits]
-    content = [
-        query[word.start : word.end]
-        for word in words(query)
-        if fold_word(word.folded) and not any(start <= word.start < end for start, end in covered)
-    ]
-    named = list(dict.fromkeys(hit.name for hit in hits))
-    whole = [query.strip()] if query.strip() else []
-    ll = (named or content or whole)[:MAX_LL_KEYWORDS]
-    hl = (content or named or whole)[:MAX_HL_KEYWORDS]
-    return ll, hl
+    text = query[:MAX_CHARACTERS].strip()
+    named = {(hit.start, hit.end): hit.name for hit in names.find(text)}
+    content = _content_spans(text, named)
+    terms = [named.get(span) or text[slice(*span)] for span in sorted([*named, *content])]
+    ll = [*named.values(), *(text[start:end] for start, end in content)]
+    whole = [text] if text else []
+    return _first(ll) or whole, _first(terms) or whole
+
+
+def _content_spans(text: str, named: dict[tuple[int, int], str]) -> list[tuple[int, int]]:
+    """Words outside names that are no stop words; in scripts without spaces a run of them is one."""
+    spans: list[tuple[int, int]] = []
+    for word in words(text):
+        if word.folded in STOP_WORDS or any(start <= word.start < end for start, end in named):
+            continue
+        if spans and spans[-1][1] == word.start:
+            spans[-1] = (spans[-1][0], word.end)
+        else:
+            spans.append((word.start, word.end))
+    return spans
+
+
+def _first(terms: list[str]) -> list[str]:
+    different: dict[str, str] = {}
+    for term in terms:
+        different.setdefault(term.casefold(), term)
+    return list(different.values())[:MAX_KEYWORDS]
