@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import anyio
+
 from ixinfra.tracing import CancelCause
 
 T = TypeVar("T")
@@ -84,6 +86,8 @@ class Lanes:
     async def __aexit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         self.cancel_all("client_gone" if isinstance(error, asyncio.CancelledError) else "superseded")
         live = {lane.task for lane in self._lanes if not lane.task.done()}
+        if not live:
+            return
         stubborn, interrupted = await _wait_out(live, self.grace_s)
         self.abandoned += len(stubborn)
         if stubborn:
@@ -97,18 +101,20 @@ async def _wait_out(
 ) -> tuple[set[asyncio.Task[Any]], asyncio.CancelledError | None]:
     """Wait for cancelled tasks; returns those that still run, and a cancellation that came meanwhile.
 
-    LangGraph cancels a node up to three times when a sibling fails. Each of them would cut the wait
-    short, so they are noted and the time limit alone ends it.
+    LangGraph cancels a node up to three times when a sibling fails, and an AnyIO scope (Starlette's, for
+    one) cancels again at every step. Each of them would cut the wait short, so the first kind is noted,
+    the second shielded off, and the time limit alone ends it.
     """
     loop = asyncio.get_running_loop()
     ends_s = loop.time() + grace_s
     interrupted: asyncio.CancelledError | None = None
-    while live and (left_s := ends_s - loop.time()) > 0:
-        try:
-            # wait() neither raises a child's error nor mistakes its cancellation for the turn's own.
-            _, live = await asyncio.wait(live, timeout=left_s)
-        except asyncio.CancelledError as again:
-            interrupted = again
+    with anyio.CancelScope(shield=True):
+        while live and (left_s := ends_s - loop.time()) > 0:
+            try:
+                # wait() neither raises a child's error nor mistakes its cancellation for the turn's own.
+                _, live = await asyncio.wait(live, timeout=left_s)
+            except asyncio.CancelledError as again:
+                interrupted = again
     return live, interrupted
 
 
