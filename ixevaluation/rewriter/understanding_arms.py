@@ -23,7 +23,7 @@ from ixrag.documents import Retriever
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
 from ixrag.query.context import QueryContext
 from ixrag.query.forms import COMPONENTS, Channel, Component, Wanted
-from ixrag.query.retriever import UnderstandingRetriever, lightrag_channels
+from ixrag.query.retriever import SearchIn, UnderstandingRetriever, lightrag_channels
 
 if TYPE_CHECKING:
     from ixevaluation.rewriter.arms import Arm, ArmDeps
@@ -45,10 +45,12 @@ def understanding_arm(name: str, *components: Component) -> Arm:
             embedder=deps.embedder,
             glossary=deps.glossary,
         )
-        is_lightrag = isinstance(retriever, LightRAGRetriever)
-        search_in = lightrag_channels(retriever) if is_lightrag else lambda _channels: retriever
         around = UnderstandingRetriever(
-            retriever, search_in, pipeline, _wanted(retriever, components), QueryContext(deps.tenant_id)
+            retriever,
+            _search_in(retriever),
+            pipeline,
+            _wanted(retriever, components),
+            QueryContext(deps.tenant_id),
         )
         return replace(choose(turn, deps), retriever=around)
 
@@ -81,12 +83,27 @@ UNDERSTANDING_ARMS: Mapping[str, Arm] = {
 }
 
 
+def _search_in(retriever: Retriever) -> SearchIn:
+    """Every channel of the retriever; an engine that has one alone searches every form in it."""
+    if isinstance(retriever, LightRAGRetriever):
+        return lightrag_channels(retriever)
+    return lambda _channels: retriever
+
+
 def _wanted(retriever: Retriever, components: tuple[Component, ...]) -> Wanted:
     if not isinstance(retriever, LightRAGRetriever):
         return {"lexical": components}
     graph = tuple(component for component in components if component != "hyde")
     wanted: dict[Channel, tuple[Component, ...]] = {"dense": components}
     return wanted if retriever.rag_mode == "naive" else wanted | {"graph": graph}
+
+
+def _channels_of(retriever: Retriever) -> SearchIn:
+    return (
+        lightrag_channels(retriever)
+        if isinstance(retriever, LightRAGRetriever)
+        else lambda _channels: retriever
+    )
 
 
 def _model_for(name: str, components: tuple[Component, ...], deps: ArmDeps) -> BaseChatModel | None:
