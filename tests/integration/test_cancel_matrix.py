@@ -145,7 +145,10 @@ def test_a_stopped_turn_leaves_nothing_behind(placing: str, stop: str, path: str
         assert retriever.cleaned_up == retriever.cancelled, "returned before the search had cleaned up"
         assert asyncio.all_tasks() == before
 
-    run_in_virtual_time(main())
+    if stop == "AnyIO scope":  # it cancels again at every step of the loop, so virtual time would stand still
+        asyncio.run(main())
+    else:
+        run_in_virtual_time(main())
     assert reported == []
     expected = "redirected" if stop == "redirect" else "client_gone"
     searches = [span for span in _flatten(tracer) if span.name == "tool-lightrag-retrieval"]
