@@ -35,7 +35,7 @@ _LABELS: dict[Role, str] = {"user": "Visitor", "assistant": "Agent"}
 # which keeps a bullet: names in two cells are not one name. Each alternative is bounded or
 # stops at its first foreign character, so that the scan stays linear.
 _MARKUP = re.compile(
-    rf"""(?P<blank>\s+)
+    rf"""(?P<blank>[^\S ]\s*|[ ]\s+)                  # any blanks but a single space
     |(?P<item>(?m:^[-+*•][ ])|\|(?:[ ]?:?-{{2,}}:?[ ]?\|?)*)
     |(?m:^\#{{1,6}}[ ]|^>[ ]?)                      # heading, quotation
     |```[a-z]{{0,12}}|`|~~
@@ -48,6 +48,7 @@ _MARKUP = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _SHOWN = {"blank": " ", "item": "• "}
+_UNTIDY = re.compile("^[ •]+|[ •]+$|(?<=• )[• ]+|(?<= ) +")
 
 
 def normalise_messages(raw: object) -> tuple[Message, ...]:
@@ -246,22 +247,30 @@ def _comparable(text: str) -> str:
 
 def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
     """Cleaned text of `content[start:end]`, with the place of each of its characters."""
-    chars: list[str] = []
+    shown: list[str] = []
     offsets: list[int] = []
     for match in _MARKUP.finditer(content, start, end):
-        chars.extend(content[start : match.start()])
-        offsets.extend(range(start, match.start()))
-        shown = _SHOWN.get(match.lastgroup or "", "")
-        if chars and not "".join(chars[-2:]).endswith(shown):
-            chars.extend(shown)
-            offsets.extend([match.start()] * len(shown))
+        instead = _SHOWN.get(match.lastgroup or "", "")
+        shown += (content[start : match.start()], instead)
+        offsets += range(start, match.start())
+        offsets += [match.start()] * len(instead)
         start = match.end()
-    chars.extend(content[start:end])
-    offsets.extend(range(start, end))
-    while chars and chars[-1] in _SHOWN["item"]:
-        chars.pop()
-        offsets.pop()
-    return "".join(chars), offsets
+    shown.append(content[start:end])
+    offsets += range(start, end)
+    return _tidy("".join(shown), offsets)
+
+
+def _tidy(text: str, offsets: list[int]) -> tuple[str, list[int]]:
+    """Without blanks and bullets that follow each other or stand at either end."""
+    kept: list[str] = []
+    places: list[int] = []
+    start = 0
+    for match in _UNTIDY.finditer(text):
+        kept.append(text[start : match.start()])
+        places += offsets[start : match.start()]
+        start = match.end()
+    kept.append(text[start:])
+    return "".join(kept), places + offsets[start:]
 
 
 def _excerpts_of(index: int, message: Message) -> list[Excerpt]:
