@@ -13,9 +13,10 @@ MAX_CHARACTERS = 2000  # of a query; a pasted page says nothing more about what 
 def extract_keywords(query: str, names: NameIndex) -> tuple[list[str], list[str]]:
     """Entity terms and theme terms of a query, for LightRAG's low- and high-level channels.
 
-    Entity terms are the names of the knowledge base, then content words. Theme terms are both in the
-    order of the query: content words alone found the right relation less often on the sample (0.50
-    mean reciprocal rank, with the names 0.57).
+    Entity terms are the names of the knowledge base, and content words only where there is no name: one
+    word beside a name moved its entity from first place out of the first five. Theme terms are names
+    and content words in the order of the query: content words alone found the right relation less
+    often on the sample (mean reciprocal rank 0.50, with the names 0.57).
 
     Args:
         query: Any text.
@@ -29,9 +30,8 @@ def extract_keywords(query: str, names: NameIndex) -> tuple[list[str], list[str]
     named = {(hit.start, hit.end): hit.name for hit in names.find(text)}
     content = _content_spans(text, named)
     terms = [named.get(span) or text[slice(*span)] for span in sorted([*named, *content])]
-    ll = [*named.values(), *(text[start:end] for start, end in content)]
     whole = [text] if text else []
-    return _first(ll) or whole, _first(terms) or whole
+    return _first(list(named.values())) or _first(terms) or whole, _first(terms) or whole
 
 
 def _content_spans(text: str, named: dict[tuple[int, int], str]) -> list[tuple[int, int]]:

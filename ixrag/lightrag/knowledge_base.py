@@ -189,7 +189,7 @@ class KnowledgeBase:
         """Ask LightRAG for data, within `config.query_timeout_s`.
 
         Args:
-            text: What is embedded; at least `MIN_RAG_QUERY_WEIGHT` long for LightRAG.
+            text: What is embedded; see `langgraph_retriever.lift` for how long it must be.
             mode: Channels to search.
             ll_keywords: Entity terms; with `hl_keywords`, both or neither.
             hl_keywords: Theme terms.

@@ -24,8 +24,6 @@ from ixrag.lightrag.knowledge_base import Answer, KnowledgeBase
 from ixrag.lightrag.results import to_documents, used_keywords
 from ixrag.names import NameIndex
 
-MIN_QUERY_WEIGHT = 3  # LightRAG 1.5.7 raises on less; a letter weighs 1, a Chinese or Japanese one 2
-
 
 class LightRAGRetriever(BaseRetriever):
     """Searches one knowledge base for one tenant.
@@ -200,7 +198,8 @@ def searchable(query: str) -> str:
 
 
 def lift(text: str) -> str:
-    """`text`, in quotation marks when LightRAG would refuse it as too short ("Ok", "5")."""
+    """`text`, in quotation marks when LightRAG would refuse it as too short ("Ok", "5"): it wants three
+    letters, or two of Chinese, Japanese or Korean."""
     from lightrag.query_validation import meets_min_rag_query_weight
 
     return text if not text or meets_min_rag_query_weight(text) else f"“{text.strip()}”"
