@@ -34,7 +34,7 @@ RagMode = Literal["naive", "mix", "global", "hybrid", "local"]
 Tier = Literal["lite", "advanced"]
 TIER_TO_RAG_MODE: dict[Tier, RagMode] = {"lite": "naive", "advanced": "mix"}
 
-Storage = Literal["files", "postgres", "qdrant"]
+Storage = Literal["files", "postgres", "qdrant", "redis", "milvus", "neo4j", "opensearch", "mongodb"]
 Exporter = Literal["langfuse", "otlp", "console", "none"]
 PassageForm = Literal["rewriter", "decomposer", "glossary", "hyde"]
 GraphForm = Literal["rewriter", "decomposer", "glossary"]
@@ -192,6 +192,14 @@ class AnswerRoute(ModelRoute):
     max_tokens: MaxTokens = 800
 
 
+class ExtractionRoute(ModelRoute):
+    """Reads whole passages while a knowledge base is built; nobody waits for a turn."""
+
+    timeout_s: CallTimeout = 120.0
+    max_retries: int = Field(2, ge=0, le=5, description="Repeats of a failed call.")
+    max_tokens: MaxTokens = 4000
+
+
 class UnderstandingRoute(ModelRoute):
     """Writes several lines or a paragraph beside the first search."""
 
@@ -214,6 +222,10 @@ class ModelsConfig(Section):
     )
     lightrag_keyword: KeywordRoute = Field(
         default_factory=KeywordRoute, description="Extracts graph keywords from a query that brings none."
+    )
+    lightrag_extract: ExtractionRoute = Field(
+        default_factory=ExtractionRoute,
+        description="Finds entities and relations in passages at `ix ingest`; without a model, rules do.",
     )
     query_understanding: UnderstandingRoute = Field(
         default_factory=UnderstandingRoute,
@@ -292,8 +304,10 @@ class LightRAGConfig(Section):
         1, ge=1, le=256, description="Embedding calls running at once, per tenant."
     )
     embedding_batch: int = Field(10, ge=1, le=1000, description="Texts in one embedding call.")
-    chunk_token_size: int = Field(1200, ge=50, description="Tokens of a passage cut from a document.")
-    chunk_overlap_token_size: int = Field(100, ge=0, description="Tokens shared by neighbouring passages.")
+    chunk_token_size: int = Field(
+        300, ge=50, description="Tokens (four letters) of a passage; the local embedder reads about 500."
+    )
+    chunk_overlap_token_size: int = Field(40, ge=0, description="Tokens shared by neighbouring passages.")
     query_timeout_s: Seconds = Field(
         10.0, description="Seconds until a search is dropped and counts as failed."
     )
@@ -337,6 +351,10 @@ class VectorDatabaseConfig(Section):
     )
     api_key: Annotated[SecretStr | None, EmptyIsNone] = Field(
         None, description="Key or password of the server; better given as IX_VECTOR_DATABASE__API_KEY."
+    )
+
+    max_connections: int = Field(
+        20, ge=1, le=1000, description="Most connections of one process; PostgreSQL and Redis only."
     )
 
     @model_validator(mode="after")
