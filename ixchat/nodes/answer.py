@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, BaseMessageChunk, SystemMessage
 
-from ixchat.nodes.knowledge_retriever import Deps
+from ixchat.nodes.knowledge_retriever import Deps, Emit
 from ixinfra.errors import ModelError
 from ixinfra.llm import stream_text
 
@@ -50,25 +50,32 @@ def quote_passages(documents: Sequence[Document], language: str = "en") -> str:
 
 
 async def write_answer(
-    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps
+    messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps, *, emit: Emit | None = None
 ) -> AIMessage:
     """Answer the last message of the conversation.
 
-    With `deps.answer_model` the tokens reach the host's `messages` stream as they come. A model that
-    fails is replaced by quotes; `additional_kwargs["fallback"]` then holds the reason.
+    With `deps.answer_model` the tokens reach the host's `messages` stream as they come, and `emit` as
+    `{"event": "token", "text": …}` without the model's reasoning. A model that fails is replaced by quotes;
+    `additional_kwargs["fallback"]` then holds the reason.
     """
     with deps.tracer.span("answer-writer", "chain", input={"documents": len(documents)}) as span:
         if deps.answer_model is None:
             return AIMessage(quote_passages(documents, deps.language))
         prompt = _prompt(messages, documents, deps)
+        pieces: list[str] = []
+        whole: list[BaseMessageChunk] = []
         try:
-            pieces = [piece async for piece in stream_text(deps.answer_model, prompt, name="answer-model")]
+            async for piece in stream_text(deps.answer_model, prompt, name="answer-model", whole=whole):
+                pieces.append(piece)
+                if emit:
+                    emit({"event": "token", "text": piece})
         except ModelError as error:
             span.fail(error.reason)
             quotes = quote_passages(documents, deps.language)
             return AIMessage(quotes, additional_kwargs={"fallback": error.reason})
         text = "".join(pieces).strip()
-        return AIMessage(text or quote_passages(documents, deps.language))
+        # Under the id its tokens had, LangGraph does not show the answer a second time.
+        return AIMessage(text or quote_passages(documents, deps.language), id=whole[0].id if whole else None)
 
 
 def _prompt(messages: Sequence[AnyMessage], documents: Sequence[Document], deps: Deps) -> list[BaseMessage]:

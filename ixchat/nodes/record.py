@@ -15,8 +15,8 @@ from ixrag.documents import SearchReport
 Path = Literal["raw", "intent", "keywords", "reference"]
 """Which resolver the turn was given to; `raw` is none."""
 
-SearchName = Literal["early search", "search", "second search", "raw search"]
-Fate = Literal["running", "used", "unused", "cancelled", "abandoned", "failed"]
+SearchName = Literal["early search", "ahead search", "search", "second search", "raw search"]
+Fate = Literal["running", "used", "fused", "unused", "cancelled", "abandoned", "failed"]
 Outcome = Literal["found", "nothing_found", "redirected", "failed"]
 
 
@@ -111,11 +111,16 @@ class Retrieval:
 
     @property
     def saved_ms(self) -> float:
-        """Milliseconds of the check that the early search hid: 0 unless that search was used."""
+        """Milliseconds of the check that a search beside it hid: 0 unless that search was used."""
         used = self.used
-        if used is None or self.check is None or used.step.name != "early search":
+        if used is None or self.check is None:
             return 0.0
         return self.check.overlap_ms(used.step)
+
+    @property
+    def wasted_ms(self) -> float:
+        """Milliseconds of searches that were started and not used."""
+        return sum(search.step.ms for search in self.searches if search.fate not in ("used", "fused"))
 
     @property
     def record(self) -> dict[str, Any]:
@@ -151,6 +156,7 @@ class Retrieval:
             "check_ms": None if self.check is None else round(self.check.ms, 2),
             "check_started_ms": None if self.check is None else round(self.check.started_ms, 2),
             "saved_ms": round(self.saved_ms, 2),
+            "wasted_ms": round(self.wasted_ms, 2),
             "total_ms": round(self.total_ms, 2),
             "redirected": self.redirect is not None,
             "problems": list(self.problems),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes import FakeRetriever, keeps, resolver_that, resolves_to, run_in_virtual_time
 
+from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.knowledge_retriever import Deps, OneTenant, choose, retrieve
 from ixchat.nodes.record import Retrieval
 from ixchat.utils.resolution import KeywordQuery, Message, Resolution, Turn
@@ -397,3 +398,96 @@ async def test_a_single_tenant_graph_refuses_another_tenant() -> None:
     with pytest.raises(UnknownTenantError, match="other"):
         async with OneTenant(deps()).lend("other"):
             pass
+
+
+def foresight(name: str, **changes: Any) -> dict[str, Any]:
+    """A check that names Badgeo after 0.3 s, and a guess that is there at once."""
+    return {
+        "reference_resolver": resolver_that(resolves_to("Badgeo"), delay_s=0.3),
+        "foresee": resolver_that(resolves_to(name)),
+        "ahead": AheadBudget(max_share=1.0),
+        **changes,
+    }
+
+
+def test_a_foreseen_name_is_there_when_the_verdict_comes() -> None:
+    retriever = FakeRetriever(["raw"], ["resolved"], delay_s=1.0)
+    retrieval, left = run(FOLLOW_UP, deps(retriever, **foresight("Badgeo")))
+    assert [d.page_content for d in retrieval.documents] == ["resolved"]
+    assert retriever.queries == [FOLLOW_UP.query, RESOLVED]
+    assert retrieval.total_ms == pytest.approx(1000)
+    assert [(s.step.name, s.fate) for s in retrieval.searches] == [
+        ("early search", "cancelled"),
+        ("ahead search", "used"),
+    ]
+    assert retrieval.record["saved_ms"] == pytest.approx(300)
+    assert retrieval.record["wasted_ms"] == pytest.approx(300)
+    assert left == []
+
+
+def test_a_wrong_guess_is_cancelled_on_the_verdict() -> None:
+    retriever = FakeRetriever(["raw"], ["guessed"], ["resolved"], delay_s=1.0)
+    retrieval, left = run(FOLLOW_UP, deps(retriever, **foresight("Planeo")))
+    assert [d.page_content for d in retrieval.documents] == ["resolved"]
+    assert retrieval.total_ms == pytest.approx(1300)
+    assert [s.fate for s in retrieval.searches] == ["cancelled", "cancelled", "used"]
+    assert left == []
+
+
+def test_a_guess_is_cancelled_when_the_check_keeps() -> None:
+    retriever = FakeRetriever(["raw"], ["guessed"], delay_s=1.0)
+    keep = resolver_that(keeps, delay_s=0.3)
+    wiring = deps(retriever, **foresight("Badgeo", reference_resolver=keep))
+    retrieval, _ = run(FOLLOW_UP, wiring)
+    assert [d.page_content for d in retrieval.documents] == ["raw"]
+    assert retrieval.total_ms == pytest.approx(1000)
+    assert [s.fate for s in retrieval.searches] == ["used", "cancelled"]
+    assert wiring.ahead.running == 0
+
+
+def test_a_guess_that_raises_is_no_guess() -> None:
+    retriever = FakeRetriever(["raw"], ["resolved"], delay_s=1.0)
+    wiring = deps(retriever, **foresight("", foresee=resolver_that(KeyError("x"))))
+    retrieval, _ = run(FOLLOW_UP, wiring)
+    assert [d.page_content for d in retrieval.documents] == ["resolved"]
+    assert retrieval.problems == ["foresee:KeyError"]
+
+
+def test_searches_ahead_stay_within_their_share_of_turns_and_slots() -> None:
+    budget = AheadBudget(max_share=0.2, max_running=2)
+    taken = [budget.take(wanted=True) for _ in range(100)]
+    assert sum(taken) == 2, "two run, and none is started beside them"
+    for _ in range(2):
+        budget.give_back()
+    later = 0
+    for _ in range(100):
+        if budget.take(wanted=True):
+            later += 1
+            budget.give_back()
+    assert 2 + later == 40, "a fifth of two hundred turns"
+    assert not any(AheadBudget(max_share=0.0).take(wanted=True) for _ in range(10))
+
+
+def test_fused_keeps_what_the_visitors_own_words_find() -> None:
+    retriever = FakeRetriever(["raw", "both"], ["both", "resolved"], delay_s=1.0)
+    check = resolver_that(resolves_to("Badgeo"), delay_s=0.15)
+    retrieval, left = run(FOLLOW_UP, deps(retriever, reference_resolver=check, fused=True))
+    assert [d.page_content for d in retrieval.documents] == ["both", "resolved"]
+    assert [s.fate for s in retrieval.searches] == ["fused", "used"]
+    assert retrieval.total_ms == pytest.approx(1150)
+    assert left == []
+
+
+def test_fused_short_replies_search_both_at_once() -> None:
+    retriever = FakeRetriever(["a"], ["b"], rag_mode="naive", delay_s=1.0)
+    text = resolver_that(lambda turn: Resolution("Solvea santé", "resolve"), delay_s=0.15)
+    retrieval, _ = run(SHORT, deps(retriever, text_resolver=text, fused=True))
+    assert sorted(retriever.queries) == ["Santé", "Solvea santé"]
+    assert retrieval.total_ms == pytest.approx(1150)
+
+
+def test_fused_survives_a_failed_search_of_the_own_words() -> None:
+    retriever = FakeRetriever(RetrievalError("down", reason="unavailable"), ["resolved"], delay_s=0.5)
+    check = resolver_that(resolves_to("Badgeo"), delay_s=0.15)
+    retrieval, _ = run(FOLLOW_UP, deps(retriever, reference_resolver=check, fused=True))
+    assert [d.page_content for d in retrieval.documents] == ["resolved"]
