@@ -9,7 +9,7 @@ from fakes import FakeRetriever, HashEmbedder
 from langchain_core.documents import Document
 
 from ixinfra.errors import RetrievalError
-from ixrag.documents import search_report
+from ixrag.documents import current_report, search_report
 from ixrag.query import InMemoryGlossary, QueryContext, QueryUnderstandingPipeline
 from ixrag.query.forms import Channel
 from ixrag.query.given_vectors import GivenVectors, give_vector
@@ -43,6 +43,12 @@ async def test_the_query_is_searched_as_it_is_and_forms_beside_it() -> None:
     assert (own.queries, forms.queries) == ([QUERY], [FORM])
     # By hand, k = 10: a 1/11, b 1/12 + 0.5/11, c 0.5/12; two places, as the longest search found.
     assert texts(found) == ["b", "a"]
+
+
+async def test_the_visitors_own_words_lead() -> None:
+    found = await around(FakeRetriever(["a", "b"]), FakeRetriever(["c", "d"])).ainvoke(QUERY)
+
+    assert texts(found) == ["a", "b"]
 
 
 async def test_without_forms_the_documents_are_those_of_the_own_search() -> None:
@@ -101,10 +107,19 @@ async def test_when_nothing_answered_the_own_search_says_why(script: Any) -> Non
         await around(own, FakeRetriever(script)).ainvoke(QUERY)
 
 
+class Reporting(FakeRetriever):
+    """An engine that reports what it embeds."""
+
+    async def ainvoke(self, input: str, **kwargs: Any) -> list[Document]:
+        current_report().vector_text = input
+        return await super().ainvoke(input, **kwargs)
+
+
 async def test_the_report_says_what_was_searched() -> None:
     with search_report() as report:
-        await around(FakeRetriever(["a"]), FakeRetriever(["b", "c"])).ainvoke(QUERY)
+        await around(Reporting(["a"]), Reporting(["b", "c"])).ainvoke(QUERY)
 
+    assert report.vector_text == QUERY
     understanding = report.facts["understanding"]
     assert understanding["forms"] == [
         {"component": "glossary", "text": FORM, "channels": ["dense"], "documents": 2, "failed": None}

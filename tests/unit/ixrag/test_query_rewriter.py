@@ -97,6 +97,13 @@ async def test_answers_are_not_shared_across(change: dict[str, str], tenant: str
     assert len(model.asked) == 2
 
 
+async def test_answers_are_not_shared_across_numbers_that_the_prompt_does_not_say() -> None:
+    model = ScriptedModel(script=[ANSWER])
+    rewriter = LLMQueryRewriter(model, cache=MemoryCache(), system_prompt="some lines")
+
+    assert [len(await rewriter.rewrite(CTX, "export payroll", n=n)) for n in (1, 3)] == [1, 3]
+
+
 async def test_answers_are_not_shared_across_models() -> None:
     cache = MemoryCache()
     for name in ("a", "b"):
@@ -128,10 +135,11 @@ async def test_an_unreadable_entry_is_overwritten(stored: bytes) -> None:
 
 
 async def test_an_empty_answer_is_not_kept() -> None:
-    model = ScriptedModel(script=["", ANSWER])
-    rewriter = LLMQueryRewriter(model, cache=MemoryCache())
+    cache, model = MemoryCache(), ScriptedModel(script=["", ANSWER])
+    rewriter = LLMQueryRewriter(model, cache=cache)
 
     assert await rewriter.rewrite(CTX, "export payroll") == []
+    assert len(cache) == 0
     assert await rewriter.rewrite(CTX, "export payroll") != []
 
 
