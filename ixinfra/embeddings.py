@@ -19,6 +19,8 @@ from ixinfra.config.settings import EmbeddingConfig
 from ixinfra.errors import ConfigError, MissingExtraError
 from ixinfra.language_directions import Vectors, stored_directions, without_language
 
+__all__ = ["E5Embedder", "Embedder", "VectorCache", "Vectors", "build_embedder", "remember_vectors"]
+
 LOCAL_MODEL = "local:multilingual-e5-small"
 MAX_THREADS = 4  # each call uses one core
 PORTION = 4  # passages in one call, about a third of a second

@@ -44,7 +44,8 @@ def language_directions(
     )
     differences = np.concatenate([means - means.mean(axis=0) for means in sides])
     rank = len(sides) * (len(languages) - 1)
-    return np.linalg.svd(differences, full_matrices=False)[2][:rank].astype(np.float32)
+    directions: Vectors = np.linalg.svd(differences, full_matrices=False)[2][:rank].astype(np.float32)
+    return directions
 
 
 def stored_directions() -> Vectors:
@@ -56,7 +57,8 @@ def stored_directions() -> Vectors:
 def without_language(vectors: Vectors, directions: Vectors) -> Vectors:
     """`vectors` less their part along `directions`: float32 of the same shape, rows of unit length."""
     rest = vectors - (vectors @ directions.T) @ directions
-    return rest / np.maximum(np.linalg.norm(rest, axis=-1, keepdims=True), 1e-9)
+    lengths = np.linalg.norm(rest, axis=-1, keepdims=True)
+    return np.asarray(rest / np.maximum(lengths, 1e-9), np.float32)
 
 
 def _compute() -> None:

@@ -6,6 +6,7 @@ This module is where that stops.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import importlib
@@ -19,8 +20,9 @@ from typing import Any
 
 from ixinfra.config.settings import LightRAGConfig, RagMode
 from ixinfra.embeddings import Embedder, Vectors
-from ixinfra.errors import ConfigError, KnowledgeBaseError
+from ixinfra.errors import ConfigError, KnowledgeBaseError, MissingExtraError
 from ixrag.lightrag.calls import cancellable
+from ixrag.lightrag.stores import STORES, Stores
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,9 @@ MODULES = (
 KeywordModel = Callable[[str], Awaitable[str]]
 """LightRAG's extraction prompt in, JSON with `high_level_keywords` and `low_level_keywords` out."""
 
+ExtractModel = Callable[[str, str], Awaitable[str]]
+"""A passage's prompt and LightRAG's instructions in, records of entities and relations out."""
+
 
 def refuse_environment(variables: Mapping[str, str]) -> None:
     """Refuse variables that would reach through LightRAG into a tenant's data or end the process.
@@ -62,7 +67,7 @@ def refuse_environment(variables: Mapping[str, str]) -> None:
         )
 
 
-def make_lightrag(
+async def start_lightrag(
     folder: Path,
     workspace: str,
     *,
@@ -70,7 +75,7 @@ def make_lightrag(
     embedder: Embedder,
     keyword_model: KeywordModel | None = None,
 ) -> Any:
-    """A `LightRAG` on local files, storages not yet initialised. Reads the files: call it in a thread.
+    """A `LightRAG` on local files, ready to use in the running loop.
 
     Args:
         folder: LightRAG's working directory.
@@ -80,8 +85,15 @@ def make_lightrag(
         embedder: Called with queries or passages, as LightRAG says.
         keyword_model: Extracts keywords where none are supplied; without one, supply them always.
     """
-    lightrag = load_lightrag()
-    return lightrag.LightRAG(**pinned_values(folder, workspace, config, embedder, keyword_model))
+
+    def make() -> Any:
+        values = pinned_values(folder, workspace, config, embedder, keyword_model)
+        return load_lightrag().LightRAG(**values)
+
+    # The constructor reads every file of the index, seconds for a large one.
+    rag = await asyncio.to_thread(make)
+    await rag.initialize_storages()
+    return rag
 
 
 def pinned_values(
@@ -90,8 +102,10 @@ def pinned_values(
     config: LightRAGConfig,
     embedder: Embedder,
     keyword_model: KeywordModel | None,
+    extract_model: ExtractModel | None = None,
 ) -> dict[str, Any]:
-    """Constructor arguments of LightRAG: all of them, so that no environment variable has a say."""
+    """Constructor arguments of LightRAG, storage classes aside: all of them, so that no environment
+    variable has a say."""
     lightrag, utils = load_lightrag(), importlib.import_module("lightrag.utils")
     base = importlib.import_module("lightrag.base")
     roles = importlib.import_module("lightrag.llm_roles")
@@ -99,10 +113,6 @@ def pinned_values(
     return {
         "working_dir": str(folder),
         "workspace": workspace,
-        "kv_storage": "JsonKVStorage",
-        "vector_storage": "NanoVectorDBStorage",
-        "graph_storage": "NetworkXStorage",
-        "doc_status_storage": "JsonDocStatusStorage",
         "auto_manage_storages_states": False,
         "vector_db_storage_cls_kwargs": {},
         "cosine_better_than_threshold": config.cosine_threshold,
@@ -138,7 +148,9 @@ def pinned_values(
         "llm_model_max_async": config.llm_max_async,
         "default_llm_timeout": CALL_TIMEOUT_S,
         "role_llm_configs": {
-            "extract": role(max_async=1),
+            "extract": role(
+                func=_extract_with(extract_model) if extract_model else None, max_async=config.llm_max_async
+            ),
             "query": role(max_async=1),
             "vlm": role(max_async=1),
             "keyword": role(
@@ -228,6 +240,13 @@ def _keywords_with(model: KeywordModel) -> Callable[..., Awaitable[str]]:
     return extract
 
 
+def _extract_with(model: ExtractModel) -> Callable[..., Awaitable[str]]:
+    async def extract(prompt: str, system_prompt: str | None = None, **_ignored: Any) -> str:
+        return await model(prompt, system_prompt or "")
+
+    return extract
+
+
 async def _no_model(*_args: Any, **_kwargs: Any) -> str:
     raise KnowledgeBaseError("LightRAG asked for a model, but none is configured for it")
 
@@ -253,10 +272,15 @@ class _FourCharacterTokens:
 _IMPORT_LOCK = threading.Lock()
 
 
-def load_lightrag() -> Any:
-    """The module `lightrag.lightrag`, imported once, without its side effects on the host."""
+def load_lightrag(stores: Stores = STORES["files"]) -> Any:
+    """The module `lightrag.lightrag`, and those of the stores, imported without side effects on the host."""
     with _IMPORT_LOCK:
-        return _load_lightrag()
+        lightrag = _load_lightrag()
+        if stores.modules:
+            with _without_dotenv(), _without_basic_config(), _without_installing():
+                for name in stores.modules:
+                    importlib.import_module(f"lightrag.kg.{name}")
+        return lightrag
 
 
 @functools.cache
@@ -270,7 +294,13 @@ def _load_lightrag() -> Any:
     engine_logger.setLevel(logging.WARNING)
     engine_logger.addFilter(_withhold_text)
     logging.getLogger("nano-vectordb").setLevel(logging.WARNING)
-    return modules["lightrag.lightrag"]
+    lightrag = modules["lightrag.lightrag"]
+    lightrag.check_storage_env_vars = _told_by_ix
+    return lightrag
+
+
+def _told_by_ix(_storage: str) -> None:
+    """LightRAG looks for the variables of a storage in the process's environment; `stores` gives them."""
 
 
 def _withhold_text(record: logging.LogRecord) -> bool:
@@ -292,6 +322,22 @@ def _without_dotenv() -> Iterator[None]:
             del os.environ["PYTHON_DOTENV_DISABLED"]
         else:
             os.environ["PYTHON_DOTENV_DISABLED"] = before
+
+
+@contextlib.contextmanager
+def _without_installing() -> Iterator[None]:
+    """Storage modules call pip, through pipmaster, when their client package is missing or too old."""
+    pipmaster = importlib.import_module("pipmaster")
+    install = pipmaster.install
+
+    def refuse(package: str, *_args: Any, **_kwargs: Any) -> None:
+        raise MissingExtraError(f"LightRAG wants to install {package!r}: install it yourself")
+
+    pipmaster.install = refuse
+    try:
+        yield
+    finally:
+        pipmaster.install = install
 
 
 @contextlib.contextmanager

@@ -11,13 +11,8 @@ import asyncio
 import concurrent.futures
 import logging
 import os
-import secrets
-import shutil
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -26,21 +21,17 @@ from langchain_core.language_models import BaseChatModel
 from ixinfra.config.settings import LightRAGConfig, RagMode
 from ixinfra.embeddings import Embedder, remember_vectors
 from ixinfra.errors import KnowledgeBaseError, RetrievalError
-from ixrag.lightrag import custom_graph
+from ixrag.lightrag.building import build_knowledge_base
 from ixrag.lightrag.calls import CALLS, STOP_TIMEOUT_S, Calls, drop, stop_lightrag
-from ixrag.lightrag.corpus import Corpus
-from ixrag.lightrag.engine import KeywordModel, make_lightrag, query_param, refuse_environment
+from ixrag.lightrag.engine import query_param, refuse_environment, start_lightrag
 from ixrag.lightrag.keyword_role import keyword_role
-from ixrag.lightrag.known_vectors import load_known_vectors
 from ixrag.lightrag.manifest import (
-    FORMAT,
     Catalog,
     EntityName,
     Manifest,
     expect_usable,
     read_catalog,
     read_manifest,
-    write_json,
 )
 from ixrag.names import NameIndex
 
@@ -51,44 +42,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REAP_S = 0.25  # longest wait for a cancelled search to clean up; it takes well under a millisecond
-
-
-async def build_knowledge_base(
-    corpus: Corpus, name: str, *, config: LightRAGConfig, embedder: Embedder, rebuild: bool = False
-) -> Manifest:
-    """Build the index of a corpus in `config.working_dir / name`, unless it is there already.
-
-    The new index stands beside an older one until it is complete; a crash leaves the older one valid.
-
-    Args:
-        corpus: What to index.
-        name: Name of the knowledge base.
-        config: Where it goes, and the batch size.
-        embedder: Embeds passages, entities and relations.
-        rebuild: Build even when content, model and layout are the same.
-
-    Raises:
-        ConfigError: The environment holds a variable that would mix tenants.
-        KnowledgeBaseError: LightRAG could not build it.
-    """
-    refuse_environment(os.environ)
-    folder = config.working_dir / name
-    content = f"{name}-{corpus.fingerprint}-{embedder.model_id}-{embedder.dim}-{FORMAT}"
-    async with _bases_of_this_loop().builds.setdefault(folder, asyncio.Lock()):
-        with suppress(KnowledgeBaseError):
-            manifest = await asyncio.to_thread(read_manifest, folder)
-            if manifest and manifest.workspace == content and not rebuild and (folder / content).is_dir():
-                return manifest
-        # A name of its own for a repeated build: LightRAG would mix it with the old one in memory.
-        workspace = f"{content}-{secrets.token_hex(3)}" if rebuild else content
-        manifest = _manifest(name, workspace, corpus, embedder)
-        part = folder / f".part-{os.getpid()}-{secrets.token_hex(4)}"
-        try:
-            catalog = await _fill(part, workspace, corpus, config, embedder)
-            await asyncio.to_thread(_publish, part / workspace, folder, manifest, catalog)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, part, ignore_errors=True)
-    return manifest
 
 
 async def open_knowledge_base(
@@ -316,11 +269,10 @@ class _Shared:
 
 @dataclass(eq=False)
 class _LoopBases:
-    """What is open in one event loop, and locks against opening or building the same thing twice."""
+    """What is open in one event loop, and a lock against opening the same thing twice."""
 
     open: list[_Shared] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    builds: dict[Path, asyncio.Lock] = field(default_factory=dict)
 
 
 _OPEN: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBases] = WeakKeyDictionary()
@@ -342,7 +294,9 @@ async def _start(
     catalog = await asyncio.to_thread(read_catalog, folder / manifest.workspace)
     name_index = await asyncio.to_thread(NameIndex, catalog.names)
     role = keyword_role(keyword_model, name_index, keyword_timeout_s) if keyword_model else None
-    rag = await _initialised(folder, manifest.workspace, config, embedder, role)
+    rag = await start_lightrag(
+        folder, manifest.workspace, config=config, embedder=embedder, keyword_model=role
+    )
     guard = asyncio.create_task(_stop_when_cancelled(rag), name=f"ix-lightrag-{name}")
     if await asyncio.to_thread(read_manifest, folder) != manifest:
         # LightRAG takes a file that has just been removed for an empty one.
@@ -360,35 +314,6 @@ def _usable_manifest(name: str, config: LightRAGConfig, embedder: Embedder) -> M
     return expect_usable(read_manifest(folder), folder, embedder)
 
 
-def _manifest(name: str, workspace: str, corpus: Corpus, embedder: Embedder) -> Manifest:
-    return Manifest(
-        format=FORMAT,
-        name=name,
-        workspace=workspace,
-        model_id=embedder.model_id,
-        dim=embedder.dim,
-        passages=len(corpus.passages),
-        entities=len(corpus.entities),
-        relations=len(corpus.relations),
-        built_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
-async def _initialised(
-    folder: Path,
-    workspace: str,
-    config: LightRAGConfig,
-    embedder: Embedder,
-    role: KeywordModel | None = None,
-) -> Any:
-    # The constructor reads every file of the index, seconds for a large one.
-    rag = await asyncio.to_thread(
-        make_lightrag, folder, workspace, config=config, embedder=embedder, keyword_model=role
-    )
-    await rag.initialize_storages()
-    return rag
-
-
 async def _stop_when_cancelled(rag: Any) -> None:
     """Wait for `close`, or for a loop that ends without it: `asyncio.run` cancels every task once, then
     waits for all of them, and LightRAG's workers survive being cancelled."""
@@ -396,26 +321,3 @@ async def _stop_when_cancelled(rag: Any) -> None:
         await asyncio.get_running_loop().create_future()
     finally:
         await stop_lightrag(rag)
-
-
-async def _fill(
-    part: Path, workspace: str, corpus: Corpus, config: LightRAGConfig, embedder: Embedder
-) -> Catalog:
-    if corpus.vectors is not None:
-        embedder = await asyncio.to_thread(load_known_vectors, corpus.vectors, embedder)
-    rag = await _initialised(part, workspace, config, embedder)
-    try:
-        return await custom_graph.insert(rag, corpus)
-    finally:
-        await stop_lightrag(rag)
-
-
-def _publish(built: Path, folder: Path, manifest: Manifest, catalog: Catalog) -> None:
-    write_json(built / "catalog.json", catalog)
-    target = folder / manifest.workspace
-    with suppress(OSError):  # another process has just published the same content
-        built.replace(target)
-    write_json(folder / "manifest.json", manifest)
-    for old in folder.iterdir():
-        if old.is_dir() and old != target and not old.name.startswith(".part-"):
-            shutil.rmtree(old, ignore_errors=True)
