@@ -44,19 +44,24 @@ class ChatState(RetrievalState):
 
 @dataclass(frozen=True, slots=True)
 class ChatContext:
-    """Values of one run; a server builds it from a request, so it holds strings alone.
+    """Values of one run; a server builds it from a request, so it holds strings and numbers alone.
 
     Attributes:
         tenant_id: Whose knowledge base is searched. May stay empty in a single-tenant graph.
         company_name: Overrides the tenant's configured company name.
         session_id: Conversation, put on every span.
         user_id: Visitor, put on every span.
+        effort: How much this run may spend on resolution: `off`, `local`, `check` or `full`; see
+            `ixchat.effort`.
+        budget_s: Longest wait for a resolver, in seconds; 0 keeps the configured deadlines.
     """
 
     tenant_id: str = ""
     company_name: str = ""
     session_id: str = ""
     user_id: str = ""
+    effort: str = "check"
+    budget_s: float = 0.0
 
 
 def chat_context(given: Any) -> ChatContext:
@@ -67,9 +72,9 @@ def chat_context(given: Any) -> ChatContext:
     """
     if isinstance(given, ChatContext):
         return given
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     for item in fields(ChatContext):
         value = given.get(item.name) if isinstance(given, Mapping) else getattr(given, item.name, None)
-        if isinstance(value, str):
+        if isinstance(value, int | float if item.name == "budget_s" else str):
             values[item.name] = value
     return ChatContext(**values)

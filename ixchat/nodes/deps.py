@@ -24,6 +24,15 @@ Emit = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Resolvers:
+    """One resolver for each path."""
+
+    text: Resolver
+    keywords: Resolver
+    reference: Resolver
+
+
+@dataclass(frozen=True, slots=True)
 class Deps:
     """Everything one tenant's turns need: the live objects, built once.
 
@@ -37,6 +46,7 @@ class Deps:
         company_name: The company whose site this is.
         language: Main language of its visitors, ISO 639 code.
         tracer: Where spans go.
+        local: The resolvers that need no model, for requests that want no other; None where there are none.
         foresee: Guesses a follow-up's resolution in microseconds, so that it can be searched while the
             check runs; None when the check itself is that fast.
         ahead: How much may be searched on such guesses.
@@ -58,6 +68,7 @@ class Deps:
     company_name: str = ""
     language: str = "en"
     tracer: Tracer = NO_TRACER
+    local: Resolvers | None = None
     foresee: Resolver | None = None
     ahead: AheadBudget = field(default_factory=AheadBudget)
     fused: bool = False

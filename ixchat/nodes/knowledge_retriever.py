@@ -13,6 +13,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from ixchat.effort import with_effort
 from ixchat.nodes.deps import Deps, Emit, OneTenant, Plan, Redirect, Tenants, keep_because
 from ixchat.nodes.record import Retrieval
 from ixchat.nodes.turn_run import TurnRun
@@ -123,7 +124,8 @@ async def retrieval_node(
             user_id=context.user_id,
             config=config,
         ) as trace_id:
-            retrieval = await retrieve(turn, deps, emit=runtime.stream_writer)
+            spent = with_effort(deps, context.effort, context.budget_s)
+            retrieval = await retrieve(turn, spent, emit=runtime.stream_writer)
     return {
         "documents": list(retrieval.documents),
         "retrieval": {**retrieval.record, "trace_id": trace_id},
