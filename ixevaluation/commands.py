@@ -50,9 +50,10 @@ from ixinfra.langfuse_runs import open_client
 
 Name = TypeVar("Name", bound=str)
 
-PIPE_WIDTH = 140  # columns of a table that goes to a file
 RUNS_DIR = IMPORTED_DIR / "runs"
 VERDICTS = IMPORTED_DIR / "verdicts.sqlite"
+
+PIPE_WIDTH = 140  # columns of a table that goes to a file
 
 app = typer.Typer(
     help="Measure query resolution: paired, item by item, with its own noise.",
@@ -60,7 +61,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-err = Console(stderr=True)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 out = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]

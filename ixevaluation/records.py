@@ -170,8 +170,8 @@ class Run:
         """What keeps the run from being complete, one line an item and repetition; empty when it is."""
         errors = {(record.id, record.run): record.error for record in self.records}
         gaps = []
-        for item in self.manifest.items:
-            for number in range(1, self.manifest.runs + 1):
+        for number in range(1, self.manifest.runs + 1):
+            for item in self.manifest.items:
                 key = (item.id, number)
                 if key not in errors:
                     gaps.append(f"{item.id} (run {number}): not run")

@@ -194,21 +194,6 @@ ARMS: Mapping[str, Arm] = {
     **UNDERSTANDING_ARMS,
 }
 ALIASES: Mapping[str, str] = {"current": "legacy"}
-NEEDS_MODEL = frozenset(
-    {
-        "legacy",
-        "candidate",
-        "minimal",
-        "both",
-        "hyde",
-        "condense",
-        "full-question",
-        "weighted-fusion",
-        "multi-query",
-        "hyde-avg",
-        "memory",
-    }
-)
 
 
 def find_arm(name: str) -> tuple[str, Arm]:

@@ -65,9 +65,9 @@ def test_a_wrong_copy_of_production_is_caught() -> None:
         return replace(choose(turn, given), search_meanwhile=False)
 
     assert copied is not choose
-    assert differences(copied, choose) == [
-        f"'Which retailers already run it?' in {mode}, enabled=True" for mode in ("mix", "global")
-    ]
+    found = differences(copied, choose)
+    assert "'Which retailers already run it?' in mix, enabled=True" in found
+    assert not any("in naive" in line or "enabled=False" in line for line in found)
 
 
 def test_unknown_arms_list_the_known_ones_and_aliases_resolve() -> None:
