@@ -84,7 +84,9 @@ def ask(
 @app.command()
 def understand(
     query: Annotated[str, typer.Argument(help="Any query.")],
-    hyde: Annotated[bool, typer.Option("--hyde/--no-hyde", help="Write made-up answers, with a model.")] = True,
+    hyde: Annotated[
+        bool, typer.Option("--hyde/--no-hyde", help="Write made-up answers, with a model.")
+    ] = True,
     glossary_term: Annotated[
         list[str] | None, typer.Option(help="A term; repeat it for more.", show_default=False)
     ] = None,
@@ -119,5 +121,3 @@ def show_config(env: Env = "development", config: ConfigDir = None, as_json: AsJ
 
 def _settings(env: str, directory: Path | None) -> Settings:
     return get_config(env, directory=directory)
-
-

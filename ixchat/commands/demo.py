@@ -83,7 +83,9 @@ def scenes() -> list[dict[str, Any]]:
     return loaded
 
 
-async def play(script: Sequence[dict[str, Any]], tenants: Tenants, tracer: RecordingTracer) -> AsyncIterator[PlayedTurn]:
+async def play(
+    script: Sequence[dict[str, Any]], tenants: Tenants, tracer: RecordingTracer
+) -> AsyncIterator[PlayedTurn]:
     """Retrieve for every turn of the script, in order; the assistant's lines are the script's own."""
     for scene in script:
         history: list[dict[str, str]] = []
@@ -127,7 +129,9 @@ async def run(settings: Settings, console: Console, *, tenant: str, as_json: boo
 
 def _print_turn(console: Console, item: PlayedTurn, *, is_first: bool) -> None:
     if is_first:
-        console.rule(f"{item.scene['title']} [dim]({item.scene['tenant']}, {item.scene['lang']})[/]", align="left")
+        console.rule(
+            f"{item.scene['title']} [dim]({item.scene['tenant']}, {item.scene['lang']})[/]", align="left"
+        )
     console.print(
         show.turn_panel(
             f"› {item.turn['user']}",

@@ -94,7 +94,9 @@ def _passages(documents: Sequence[Document]) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     for number, passage in enumerate(passages[:MAX_PASSAGES], start=1):
         excerpt = " ".join(passage.page_content.split())
-        table.add_row(Text(f"{number}.", style="dim"), Text(str(passage.metadata.get("source", "?")), style="blue"))
+        table.add_row(
+            Text(f"{number}.", style="dim"), Text(str(passage.metadata.get("source", "?")), style="blue")
+        )
         table.add_row("", Text(excerpt, overflow="ellipsis", no_wrap=True))
     if len(documents) > MAX_PASSAGES:
         graph = len(documents) - len(passages)
@@ -143,7 +145,9 @@ def _span_label(span: SpanRecord) -> Text:
     if span.end_ms is not None:
         label.append(f" {span.end_ms - span.start_ms:.1f} ms", style="dim")
     if span.status != "ok":
-        label.append(f" {span.status} {span.cancel_cause or span.error}", style="red" if span.error else "yellow")
+        label.append(
+            f" {span.status} {span.cancel_cause or span.error}", style="red" if span.error else "yellow"
+        )
     return label
 
 
