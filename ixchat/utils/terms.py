@@ -19,7 +19,9 @@ INVISIBLE = re.compile(
     "\U00013430-\U0001345f\U000e0000-\U000e0fff]+"
 )
 
-URL = re.compile(r"\b(?:[a-z][a-z0-9+.-]{1,15}://|www\.)[^\s<>。、，）」』】]+", re.IGNORECASE)
+URL = re.compile(
+    r"(?:(?<![a-z0-9+.-])[a-z0-9+.-]*://|\bwww\.)[^\s<>。、，）」』】]+", re.IGNORECASE
+)  # a scheme glued to a word takes the word along
 EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 
 _UNSPACED = re.compile(

@@ -293,16 +293,13 @@ def test_excerpts_know_where_their_text_comes_from() -> None:
 
 
 TEXT = st.text(st.characters(codec=None), max_size=20)
-CONTENT = st.recursive(
-    st.none() | TEXT | st.integers() | st.binary(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["type", "text", "content", "image_url", "thinking"]), inner, max_size=3
-        )
-    ),
-    max_leaves=6,
+PLAIN = st.none() | TEXT | st.integers() | st.binary(max_size=4)
+BLOCK = PLAIN | st.dictionaries(
+    st.sampled_from(["type", "text", "content", "image_url", "thinking"]),
+    PLAIN | st.lists(PLAIN, max_size=2),
+    max_size=3,
 )
+CONTENT = BLOCK | st.lists(BLOCK | st.just({"type": "text", "text": "x"}), max_size=3)
 ROLE = st.sampled_from(["user", "human", "ai", "assistant", "system", "tool", "visitor", "x", "", None, 3])
 ITEM = (
     CONTENT
