@@ -85,10 +85,12 @@ def build_chat_graph(deps: Deps | Tenants, *, checkpointer: Any = None) -> ChatG
                 session_id=context.session_id,
                 tenant_id=tenant.tenant_id,
                 user_id=context.user_id,
-                trace_id=state.get("retrieval", {}).get("trace_id", ""),
+                trace_id=(state.get("retrieval") or {}).get("trace_id", ""),
                 config=get_config(),
             ):
-                message = await write_answer(state["messages"], state.get("documents", []), tenant)
+                message = await write_answer(
+                    state["messages"], state.get("documents", []), tenant, emit=runtime.stream_writer
+                )
         return {"messages": [message]}
 
     async def redirect(state: ChatState) -> dict[str, Any]:

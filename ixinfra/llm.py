@@ -105,12 +105,25 @@ async def complete(
 
 
 async def stream_text(
-    model: BaseChatModel, messages: Messages, *, timeout_s: float | None = None, name: str = "chat-model"
+    model: BaseChatModel,
+    messages: Messages,
+    *,
+    timeout_s: float | None = None,
+    name: str = "chat-model",
+    whole: list[BaseMessageChunk] | None = None,
 ) -> AsyncIterator[str]:
     """Like `complete`, but yields the text while it is written, for the answer a visitor reads.
 
     The host's callbacks do see this call, so its tokens appear in the host's `messages` stream.
     Leaving the loop early cancels the call. `timeout_s` bounds the whole answer.
+
+    Args:
+        model: Any LangChain chat model.
+        messages: What is sent.
+        timeout_s: As for `complete`.
+        name: Name of the span.
+        whole: Holds, as soon as text comes, the message so far as the model sent it. A node that returns
+            its answer under this message's id does not show it twice in the `messages` stream.
 
     Raises:
         ModelError: As `complete`; text yielded before stays valid.
@@ -118,7 +131,8 @@ async def stream_text(
     limit_s = _limit(model, timeout_s)
     pieces: asyncio.Queue[str | None] = asyncio.Queue()
     # The span lives in a task of its own: a generator may be closed from another context.
-    writer = asyncio.create_task(_write(model, messages, pieces, limit_s=limit_s, name=name))
+    heard: list[BaseMessageChunk] = [] if whole is None else whole
+    writer = asyncio.create_task(_write(model, messages, pieces, heard, limit_s=limit_s, name=name))
     writer.add_done_callback(lambda _: pieces.put_nowait(None))
     try:
         while (piece := await pieces.get()) is not None:
@@ -140,11 +154,16 @@ def model_id(model: BaseChatModel) -> str:
 
 
 async def _write(
-    model: BaseChatModel, messages: Messages, pieces: asyncio.Queue[str | None], *, limit_s: float, name: str
+    model: BaseChatModel,
+    messages: Messages,
+    pieces: asyncio.Queue[str | None],
+    whole: list[BaseMessageChunk],
+    *,
+    limit_s: float,
+    name: str,
 ) -> None:
     with current_tracer().span(name, "generation", input=_as_json(messages)) as span:
         asked = _describe(model, span)
-        whole: list[BaseMessageChunk] = []
         try:
             await _within(limit_s, _collect(model, messages, pieces, whole, name))
         except Exception as error:
