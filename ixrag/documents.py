@@ -33,7 +33,7 @@ class SearchReport:
     """What one search sent to each channel; filled in by the retriever, read by its caller.
 
     Attributes:
-        vector_text: Text that was embedded (company binding included).
+        vector_text: Text that was embedded.
         ll_keywords: Entity terms the graph was searched with, supplied or extracted.
         hl_keywords: Theme terms, likewise.
         keyword_source: `supplied`, `local`, `lightrag`, or "" where no keywords were used.

@@ -23,11 +23,13 @@ class Calls:
     """Model and embedding calls of one search, which LightRAG runs in workers of its own.
 
     Attributes:
-        query: The text whose keywords are wanted.
+        query: The words that are searched for.
+        text: What LightRAG was given: the same, bound to the company.
         keyword_failure: Why the keyword model gave none, "" when it was not asked or answered.
     """
 
     query: str = ""
+    text: str = ""
     keyword_failure: str = ""
     running: set[asyncio.Future[Any]] = field(default_factory=set)
 

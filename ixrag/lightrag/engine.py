@@ -21,7 +21,7 @@ from typing import Any
 from ixinfra.config.settings import LightRAGConfig, RagMode
 from ixinfra.embeddings import Embedder, Vectors
 from ixinfra.errors import ConfigError, KnowledgeBaseError, MissingExtraError
-from ixrag.lightrag.calls import cancellable
+from ixrag.lightrag.calls import CALLS, cancellable
 from ixrag.lightrag.stores import STORES, Stores
 
 logger = logging.getLogger(__name__)
@@ -228,7 +228,12 @@ def query_param(
 
 def _embed_with(embedder: Embedder) -> Callable[..., Awaitable[Vectors]]:
     async def embed(texts: Sequence[str], context: str = "document", **_ignored: Any) -> Vectors:
-        return await (embedder.query(texts) if context == "query" else embedder.passage(texts))
+        if context != "query":
+            return await embedder.passage(texts)
+        # In one company's base its name tells no passage from another, but it moves the vector: bound
+        # questions found their passage at a mean reciprocal rank of 0.53, their own words at 0.85.
+        calls = CALLS.get()
+        return await embedder.query([calls.query if calls and text == calls.text else text for text in texts])
 
     return embed
 

@@ -142,11 +142,12 @@ class KnowledgeBase:
         """Ask LightRAG for data, within `config.query_timeout_s`.
 
         Args:
-            text: What is embedded; see `langgraph_retriever.lift` for how long it must be.
+            text: What LightRAG is given; see `langgraph_retriever.lift` for how long it must be.
             mode: Channels to search.
             ll_keywords: Entity terms; with `hl_keywords`, both or neither.
             hl_keywords: Theme terms.
-            query: The visitor's words inside `text`; keywords are taken from them.
+            query: The words inside `text` that are embedded, and that keywords are taken from without
+                a model; default is `text`.
             tenant_id: Query vectors are kept for this tenant; not at all without one.
 
         Raises:
@@ -224,7 +225,7 @@ class KnowledgeBase:
     async def _ask(
         self, text: str, mode: RagMode, ll: Sequence[str], hl: Sequence[str], query: str, tenant_id: str
     ) -> Answer:
-        calls = Calls(query)
+        calls = Calls(query, text)
         token = CALLS.set(calls)
         try:
             with remember_vectors(tenant_id):

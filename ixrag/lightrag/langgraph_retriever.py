@@ -138,7 +138,8 @@ class SearchPlan:
 
     Attributes:
         query: The words that were asked for; blank characters and lone surrogates gone.
-        text: What is embedded: the query, bound to the company; "" when there is nothing to search.
+        text: What LightRAG is given: the query, bound to the company, for a keyword model to read. Its
+            vector channel gets the query alone. "" when there is nothing to search.
         ll_keywords: Entity terms for LightRAG; empty together with `hl_keywords`.
         hl_keywords: Theme terms.
         keyword_source: `supplied`, `local`, `lightrag`, or "" in a mode without a graph.
@@ -178,7 +179,7 @@ def plan_search(
     if not query:
         return SearchPlan("", "")
     bound = template.format(company=company_name, query=query) if template and company_name else query
-    text = lift(bound)
+    text = lift(bound.strip())
     ll, hl = _clean(ll_keywords), _clean(hl_keywords)
     if mode == "naive":
         return SearchPlan(query, text, dropped=("keywords",) if ll or hl else ())
@@ -212,10 +213,12 @@ def _clean(keywords: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _report_plan(report: SearchReport, plan: SearchPlan, mode: RagMode) -> None:
-    report.vector_text = plan.text
+    report.vector_text = plan.query
     report.keyword_source = plan.keyword_source
     report.ll_keywords, report.hl_keywords = _read_by(mode, plan.ll_keywords, plan.hl_keywords)
     report.facts["mode"] = mode
+    if plan.text != plan.query:
+        report.facts["sent"] = plan.text
     if plan.dropped:
         report.facts["dropped"] = [*report.facts.get("dropped", ()), *plan.dropped]
 

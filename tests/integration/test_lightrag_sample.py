@@ -109,7 +109,7 @@ async def base(tmp_path: Path) -> AsyncIterator[KnowledgeBase]:
 async def reciprocal_ranks(
     base: KnowledgeBase, mode: RagMode, questions: list[tuple[str, str, list[str]]]
 ) -> list[float]:
-    retriever = LightRAGRetriever(knowledge_base=base, rag_mode=mode)
+    retriever = LightRAGRetriever(knowledge_base=base, rag_mode=mode, company_name="Velmora")
     ranks = []
     for _, question, answers in questions:
         found = [document.metadata.get("passage_id") for document in await retriever.ainvoke(question)]

@@ -20,6 +20,7 @@ from ixrag.lightrag.knowledge_base import KnowledgeBase
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
 
 GRAPH_MODES: list[RagMode] = ["local", "global", "hybrid", "mix"]
+KEYWORDS = json.dumps({"low_level_keywords": ["Lumquat"], "high_level_keywords": ["stock"]})
 BOTH = {"ll_keywords": ["Brodal"], "hl_keywords": ["payroll"]}
 
 
@@ -160,10 +161,23 @@ async def test_a_blank_query_finds_nothing_and_says_why(
     assert embedder.calls == []
 
 
-async def test_the_company_is_bound_to_the_text_and_not_to_the_keywords(tmp_path: Path) -> None:
+async def test_the_company_is_bound_for_the_keyword_model_alone(tmp_path: Path) -> None:
+    model, embedder = ScriptedModel(script=[KEYWORDS]), HashEmbedder()
+    async with opened(
+        tmp_path, embedder=embedder, keyword_model=model, company_binding="{query} ({company})"
+    ) as base:
+        embedder.calls.clear()
+        _, report = await search(base, "Where are your offices?", company="Orvelle")
+    assert "Where are your offices? (Orvelle)" in str(model.asked[0][-1].content)
+    assert [texts for _, texts in embedder.calls] == [["Where are your offices?", "Lumquat", "stock"]]
+    assert report.vector_text == "Where are your offices?"
+    assert report.facts["sent"] == "Where are your offices? (Orvelle)"
+
+
+async def test_neither_template_nor_company_can_be_filled_from_the_query(tmp_path: Path) -> None:
     async with opened(tmp_path, company_binding="{query} ({company})") as base:
         _, report = await search(base, "Where are your {offices}?", company="Orvelle {x}")
-    assert report.vector_text == "Where are your {offices}? (Orvelle {x})"
+    assert report.facts["sent"] == "Where are your {offices}? (Orvelle {x})"
     assert report.ll_keywords == ["offices"]
 
 
@@ -191,9 +205,6 @@ async def test_search_mode_changes_the_search_but_not_the_tier(base: KnowledgeBa
     retriever = LightRAGRetriever(knowledge_base=base, rag_mode="mix", search_mode="naive")
     assert retriever.rag_mode == "mix"
     assert set(kinds(await retriever.ainvoke("Brodal"))) == {"chunk"}
-
-
-KEYWORDS = json.dumps({"low_level_keywords": ["Lumquat"], "high_level_keywords": ["stock"]})
 
 
 @pytest.mark.parametrize("mode", GRAPH_MODES)
