@@ -394,6 +394,30 @@ class TracingConfig(Section):
         return self
 
 
+class ServeConfig(Section):
+    """The web server of `ix serve`."""
+
+    host: str = Field(
+        "127.0.0.1", min_length=1, description='Address to listen on; "0.0.0.0" is every network card.'
+    )
+    port: int = Field(8350, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    api_key_env: Annotated[VariableName | None, EmptyIsNone] = Field(
+        None, description='Variable holding the key that every request must bring; "" asks for none.'
+    )
+    playground: StrictBool = Field(
+        True,
+        description="On: the page at / is served, and answers to turns hold their spans. Off: neither.",
+    )
+    max_request_bytes: int = Field(65536, ge=1024, description="Largest request that is read.")
+    turns_per_minute: int = Field(
+        120, ge=0, description="Turns one client address may start in a minute; 0 for no limit."
+    )
+    max_turns: int = Field(64, ge=1, description="Turns running at once; the next is asked to come back.")
+    max_threads: int = Field(
+        1000, ge=1, description="Conversations kept in memory; the longest untouched is forgotten."
+    )
+
+
 class TenantConfig(Section):
     """One client: its tier decides the retrieval mode."""
 
@@ -451,6 +475,7 @@ class Settings(Section):
     lightrag: LightRAGConfig = Field(default_factory=LightRAGConfig)
     vector_database: VectorDatabaseConfig = VectorDatabaseConfig()
     tracing: TracingConfig = TracingConfig()
+    serve: ServeConfig = ServeConfig()
     tenants: dict[Name, TenantConfig] = Field(default_factory=dict)
 
     _source: Source = PrivateAttr(default_factory=Source)
