@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.deps import Deps
+from ixrag.query.retriever import without_forms
 
 Effort = Literal["off", "local", "check", "full"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -26,7 +27,7 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
         budget_s: Longest wait for a resolver, in seconds; 0 keeps the configured deadlines.
     """
     if effort == "off":
-        deps = replace(deps, enabled=False)
+        deps = replace(deps, enabled=False, retriever=without_forms(deps.retriever))
     elif effort == "local" and deps.local is not None:
         deps = replace(
             deps,
@@ -34,6 +35,7 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
             keyword_resolver=deps.local.keywords,
             reference_resolver=deps.local.reference,
             foresee=None,
+            retriever=without_forms(deps.retriever),
         )
     elif effort == "full":
         deps = replace(deps, fused=True, ahead=AheadBudget(1.0, deps.ahead.max_running))

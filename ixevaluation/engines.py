@@ -31,7 +31,7 @@ from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
 from ixrag.query.given_vectors import GivenVectors
 from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
 from ixrag.query.glossary_files import load_glossary_of
-from ixrag.query.retriever import UnderstandingRetriever
+from ixrag.query.retriever import without_forms
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 
 EngineName = Literal["lightrag", "lexical"]
@@ -96,9 +96,7 @@ async def open_engine(
 
 
 def _lightrag(deps: Deps, settings: Settings, rag_mode: RagMode | None, embedder: Embedder) -> Engine:
-    retriever = deps.retriever
-    if isinstance(retriever, UnderstandingRetriever):
-        retriever = retriever.inner  # what is searched beside the query is the arms' business here
+    retriever = without_forms(deps.retriever)  # what is searched beside the query is the arms' business
     if not isinstance(retriever, LightRAGRetriever):
         raise ConfigError(f"expected a LightRAG tenant, got {type(retriever).__name__}")
     base = retriever.knowledge_base

@@ -1,7 +1,8 @@
 """Arms that search more forms of the message: the shipping policy with components of query understanding.
 
-Each resolves the turn as production does, then searches what production would, and every form beside
-it. The visitor's own words are always among the searched texts.
+Each resolves the turn as production does, then searches what production would, and every form beside it.
+Where the turn resolves, the visitor's own words are searched too; `own-words` does that alone, so that it
+can be told apart from what a component adds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from ixrag.documents import Retriever
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
 from ixrag.query.context import QueryContext
 from ixrag.query.forms import COMPONENTS, Channel, Component, Wanted
-from ixrag.query.retriever import SearchIn, UnderstandingRetriever, lightrag_channels
+from ixrag.query.retriever import (
+    SearchIn,
+    UnderstandingRetriever,
+    lightrag_channels,
+    without_forms,
+)
 
 if TYPE_CHECKING:
     from ixevaluation.rewriter.arms import Arm, ArmDeps
@@ -37,7 +43,7 @@ def understanding_arm(name: str, *components: Component) -> Arm:
 
     def plan(turn: Turn, deps: ArmDeps) -> Plan:
         model = _model_for(name, components, deps)
-        retriever = _inner(deps.retriever)
+        retriever = without_forms(deps.retriever)
         pipeline = build_pipeline(
             LIMITS,
             list(components),
@@ -52,10 +58,15 @@ def understanding_arm(name: str, *components: Component) -> Arm:
             _wanted(retriever, components),
             QueryContext(deps.tenant_id),
         )
-        return replace(choose(turn, deps), retriever=around)
+        return replace(own_words(turn, deps), retriever=around)
 
     plan.__doc__ = f"Production, and beside its query the forms of: {', '.join(components)}."
     return plan
+
+
+def own_words(turn: Turn, deps: ArmDeps) -> Plan:
+    """Production, and the visitor's own words beside every resolved text."""
+    return replace(choose(turn, deps), keep_own_words=True)
 
 
 def memory(turn: Turn, deps: ArmDeps) -> Plan:
@@ -74,6 +85,7 @@ def memory(turn: Turn, deps: ArmDeps) -> Plan:
 
 
 UNDERSTANDING_ARMS: Mapping[str, Arm] = {
+    "own-words": own_words,
     "multi-query": understanding_arm("multi-query", "rewriter"),
     "decompose": understanding_arm("decompose", "decomposer"),
     "glossary": understanding_arm("glossary", "glossary"),
@@ -111,10 +123,6 @@ def _model_for(name: str, components: tuple[Component, ...], deps: ArmDeps) -> B
     if deps.model is None and name != "understand" and any(part in NEEDS_MODEL for part in components):
         raise _needs_model(name)
     return deps.model
-
-
-def _inner(retriever: Retriever) -> Retriever:
-    return retriever.inner if isinstance(retriever, UnderstandingRetriever) else retriever
 
 
 def _needs_model(arm: str) -> ConfigError:

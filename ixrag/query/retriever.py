@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from langchain_core.documents import Document
@@ -17,21 +16,10 @@ from ixrag.query.context import QueryContext
 from ixrag.query.forms import Channel, Form, Wanted, forms
 from ixrag.query.given_vectors import give_vector
 from ixrag.query.understanding import QueryUnderstandingPipeline
-
-# Small enough that a passage only another form finds can enter a page of twenty: at weight 0.5 its first
-# place equals the own search's twelfth. With the usual 60 it would come after the sixtieth.
-RRF_K = 10
+from ixrag.search.fusion import Ranking, fuse_documents
 
 SearchIn = Callable[[frozenset[Channel]], Retriever | None]
 """The retriever that looks at exactly these channels; None where the engine has none of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What one form found: documents best first, and its say in the fused ranking."""
-
-    documents: Sequence[Document]
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +61,13 @@ class UnderstandingRetriever:
             own = group.create_task(_attempt(self.inner, input, kwargs))
             others = await self._search_forms(input, kwargs)
         documents = own.result()
-        found = [Found(ranking, form.weight) for form, ranking in others if isinstance(ranking, list)]
+        found = [Ranking(ranking, form.weight) for form, ranking in others if isinstance(ranking, list)]
         if isinstance(documents, Exception):
             if not any(ranking.documents for ranking in found):
                 raise documents
             current_report().facts["own_search"] = type(documents).__name__
-            return fuse(found)
-        return fuse([Found(documents, 1.0), *found]) if found else documents
+            return fuse_documents(found)
+        return fuse_documents([Ranking(documents), *found]) if found else documents
 
     async def _search_forms(
         self, query: str, kwargs: Mapping[str, Any]
@@ -117,34 +105,9 @@ def lightrag_channels(retriever: LightRAGRetriever) -> SearchIn:
     return search_in
 
 
-def fuse(rankings: Sequence[Found], *, k: int = RRF_K) -> list[Document]:
-    """Fuse rankings by weighted reciprocal rank, each kind of document by itself.
-
-    A document scores the sum of weight / (k + rank), rank from 1 within its kind; equal scores keep
-    first-seen order. Kinds keep the order in which they are first seen, and each is cut at the longest
-    single ranking of it, so that more forms do not mean more context. `metadata["rank"]` becomes the
-    fused rank.
-
-    Source: Cormack, Clarke, Büttcher, SIGIR 2009, with a weight for each ranking.
-    """
-    scores: dict[str, dict[str, float]] = {}
-    documents: dict[str, Document] = {}
-    longest: dict[str, int] = {}
-    for found in rankings:
-        for kind, group in groupby(sorted(found.documents, key=_kind), key=_kind):
-            ranking = list(group)
-            longest[kind] = max(longest.get(kind, 0), len(ranking))
-            for rank, document in enumerate(ranking, start=1):
-                identity = document.id or document.page_content
-                documents.setdefault(identity, document)
-                of_kind = scores.setdefault(kind, {})
-                of_kind[identity] = of_kind.get(identity, 0.0) + found.weight / (k + rank)
-    order = list(dict.fromkeys(_kind(document) for found in rankings for document in found.documents))
-    return [
-        _ranked(documents[identity], rank)
-        for kind in order
-        for rank, identity in enumerate(_best(scores[kind])[: longest[kind]], start=1)
-    ]
+def without_forms(retriever: Retriever) -> Retriever:
+    """The retriever that searches the query alone."""
+    return retriever.inner if isinstance(retriever, UnderstandingRetriever) else retriever
 
 
 async def _attempt(retriever: Retriever, query: str, kwargs: Mapping[str, Any]) -> list[Document] | Exception:
@@ -171,15 +134,3 @@ def _form_facts(form: Form, result: list[Document] | Exception) -> dict[str, Any
         "documents": None if isinstance(result, Exception) else len(result),
         "failed": type(result).__name__ if failed else None,
     }
-
-
-def _kind(document: Document) -> str:
-    return str(document.metadata.get("kind", "chunk"))
-
-
-def _best(scores: Mapping[str, float]) -> list[str]:
-    return sorted(scores, key=lambda identity: -scores[identity])
-
-
-def _ranked(document: Document, rank: int) -> Document:
-    return document.model_copy(update={"metadata": {**document.metadata, "rank": rank}})

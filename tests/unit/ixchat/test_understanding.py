@@ -4,12 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import HashEmbedder
+from fakes import FakeRetriever, HashEmbedder
 
+from ixchat.effort import with_effort
+from ixchat.nodes.deps import Deps, Resolvers
 from ixchat.understanding import memory_text_resolver, open_cache, open_understanding
+from ixchat.utils.resolution import keep_raw
 from ixinfra.config.settings import QueryUnderstandingConfig, Settings
 from ixinfra.errors import ConfigError
-from ixrag.query import MemoryCache, QueryContext, RedisCache
+from ixrag.query import MemoryCache, QueryContext, QueryUnderstandingPipeline, RedisCache
+from ixrag.query.retriever import UnderstandingRetriever
 
 EMBEDDER = HashEmbedder(dim=8)
 LOOPBACK = {"model": "openai:any", "base_url": "http://127.0.0.1:9/v1"}
@@ -126,3 +130,15 @@ def test_memory_gets_room_to_think() -> None:
     pytest.importorskip("langchain_openai", reason="the openai extra is not installed")
 
     assert callable(memory_text_resolver(settings(models={"query_rewriter": LOOPBACK})))
+
+
+@pytest.mark.parametrize(("effort", "searches_forms"), [("off", False), ("local", False), ("check", True)])
+def test_an_effort_without_models_searches_no_forms(effort: str, searches_forms: bool) -> None:
+    own = FakeRetriever()
+    around = UnderstandingRetriever(
+        own, lambda _: own, QueryUnderstandingPipeline(), {}, QueryContext("acme")
+    )
+    deps = with_effort(Deps(around, local=Resolvers(keep_raw, keep_raw, keep_raw)), effort)
+
+    assert (deps.retriever is around) is searches_forms
+    assert (deps.retriever is own) is not searches_forms

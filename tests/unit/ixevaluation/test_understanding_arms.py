@@ -75,4 +75,13 @@ async def test_a_resolved_turn_is_understood_as_it_was_resolved() -> None:
     wired = deps(None, retriever, text_resolver=resolver)
     await retrieve(FOLLOW_UP, wired, ARMS["glossary"](FOLLOW_UP, wired))
 
-    assert retriever.queries == ["payroll prices", "payroll prices wages"]
+    assert sorted(retriever.queries) == ["Yes", "payroll prices", "payroll prices wages"]
+
+
+async def test_own_words_are_searched_beside_a_resolved_text_and_nothing_else() -> None:
+    retriever = FakeRetriever(["a"], rag_mode="naive")
+    resolver = resolver_that(lambda _turn: Resolution("payroll prices", "resolve"))
+    wired = deps(None, retriever, text_resolver=resolver)
+    await retrieve(FOLLOW_UP, wired, ARMS["own-words"](FOLLOW_UP, wired))
+
+    assert sorted(retriever.queries) == ["Yes", "payroll prices"]

@@ -13,7 +13,7 @@ from ixrag.documents import current_report, search_report
 from ixrag.query import InMemoryGlossary, QueryContext, QueryUnderstandingPipeline
 from ixrag.query.forms import Channel
 from ixrag.query.given_vectors import GivenVectors, give_vector
-from ixrag.query.retriever import Found, UnderstandingRetriever, fuse
+from ixrag.query.retriever import UnderstandingRetriever, without_forms
 
 CTX = QueryContext("acme")
 QUERY = "export payroll"
@@ -140,50 +140,11 @@ async def test_cancelling_frees_every_search() -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-def documents(*names: str, kind: str = "chunk") -> list[Document]:
-    return [
-        Document(name, id=name, metadata={"kind": kind, "rank": rank}) for rank, name in enumerate(names, 1)
-    ]
+def test_the_retriever_of_the_query_alone_is_at_hand() -> None:
+    own = FakeRetriever()
 
-
-def test_kinds_are_fused_apart_and_keep_their_order() -> None:
-    own = [*documents("p1", "p2"), *documents("e1", kind="entity")]
-    form = [*documents("p2"), *documents("e2", "e1", kind="entity")]
-    fused = fuse([Found(own, 1.0), Found(form, 0.5)])
-
-    assert [(document.id, document.metadata["rank"]) for document in fused] == [
-        ("p2", 1),
-        ("p1", 2),
-        ("e1", 1),
-        ("e2", 2),
-    ]
-    assert own[1].metadata["rank"] == 2  # what an engine returned is not changed
-
-
-def test_fusion_is_the_formula_written_out() -> None:
-    rankings = [(["a", "b", "c"], 1.0), (["c", "d"], 0.25), (["d", "a", "e", "b"], 0.25)]
-    scores: dict[str, float] = {}
-    for names, weight in rankings:
-        for position, name in enumerate(names):
-            scores[name] = scores.get(name, 0) + weight / (10 + position + 1)
-    by_hand = sorted(scores, key=lambda name: -scores[name])[:4]
-
-    assert [d.id for d in fuse([Found(documents(*names), weight) for names, weight in rankings])] == by_hand
-
-
-def test_what_only_another_form_finds_comes_after_the_eleventh() -> None:
-    own, form = documents(*(f"own {number}" for number in range(20))), documents("new")
-    fused = fuse([Found(own, 1.0), Found(form, 0.5)])
-
-    assert [document.id for document in fused].index("new") in (11, 12)
-    assert len(fused) == 20
-
-
-def test_one_ranking_stays_as_it_is() -> None:
-    own = documents("a", "b", "c")
-
-    assert fuse([Found(own, 1.0)]) == own
-    assert fuse([]) == []
+    assert without_forms(around(own)) is own
+    assert without_forms(own) is own
 
 
 async def test_a_given_vector_stands_for_its_text() -> None:
