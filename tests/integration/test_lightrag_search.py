@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blockbuster import blockbuster_ctx
 from fakes import HashEmbedder, ScriptedModel
 from langchain_core.documents import Document
 from small_base import opened
@@ -268,6 +269,13 @@ async def test_an_engine_that_fails_is_unavailable_and_keeps_the_query_to_itself
             await LightRAGRetriever(knowledge_base=base).ainvoke("a secret question")
     assert raised.value.reason == "unavailable"
     assert "secret" not in f"{raised.value!r} {raised.value.__cause__!r}"
+
+
+@pytest.mark.parametrize("mode", ["naive", *GRAPH_MODES])
+async def test_a_search_does_no_blocking_call_in_the_loop(base: KnowledgeBase, mode: RagMode) -> None:
+    retriever = LightRAGRetriever(knowledge_base=base, rag_mode=mode)
+    with blockbuster_ctx():
+        assert await retriever.ainvoke("Brodal payroll")
 
 
 async def test_invoke_in_a_running_loop_names_ainvoke(base: KnowledgeBase) -> None:
