@@ -289,7 +289,10 @@ def _record(span: UnderstandSpan, ctx: QueryContext, understood: UnderstoodQuery
     output = {
         "rewrites": understood.rewrites,
         "sub_queries": understood.sub_queries,
-        "expansion_terms": understood.expansion_terms,
+        # Not as keys: where visitor text is kept out of spans, values are hidden and keys are not.
+        "expansion_terms": [
+            {"term": term, "synonyms": synonyms} for term, synonyms in understood.expansion_terms.items()
+        ],
         "hyde_documents": understood.hyde_documents,
     }
     span.finish(attributes, output)
