@@ -71,6 +71,7 @@ async def stop_lightrag(rag: Any) -> None:
     await asyncio.wait({last}, timeout=STOP_TIMEOUT_S)
     for task in (*tasks, last):
         drop(task)
+    rag.ix_release()  # its connections are closed; another event loop may have the server now
 
 
 def drop(task: asyncio.Future[Any]) -> None:

@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ixinfra.config.settings import LightRAGConfig, RagMode
+from ixinfra.config.settings import LightRAGConfig, RagMode, VectorDatabaseConfig
 from ixinfra.embeddings import Embedder, Vectors
 from ixinfra.errors import ConfigError, KnowledgeBaseError, MissingExtraError
 from ixrag.lightrag.calls import CALLS, cancellable
-from ixrag.lightrag.stores import STORES, Stores
+from ixrag.lightrag.stores import FILES, STORES, Stores, expect_stores, lease, unreachable
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +73,11 @@ async def start_lightrag(
     *,
     config: LightRAGConfig,
     embedder: Embedder,
+    database: VectorDatabaseConfig = FILES,
     keyword_model: KeywordModel | None = None,
+    extract_model: ExtractModel | None = None,
 ) -> Any:
-    """A `LightRAG` on local files, ready to use in the running loop.
+    """A `LightRAG`, ready to use in the running loop; `stop_lightrag` when done.
 
     Args:
         folder: LightRAG's working directory.
@@ -83,16 +85,33 @@ async def start_lightrag(
             dictionaries by workspace alone, so two different contents must never share one.
         config: Every number LightRAG would otherwise take from the environment.
         embedder: Called with queries or passages, as LightRAG says.
+        database: Where its data is.
         keyword_model: Extracts keywords where none are supplied; without one, supply them always.
+        extract_model: Finds entities and relations in documents; without one, insert a graph.
+
+    Raises:
+        ConfigError: The stores cannot be used as configured.
+        MissingExtraError: A client package is missing.
+        KnowledgeBaseError: The server does not answer.
     """
+    stores = expect_stores(database)
 
     def make() -> Any:
-        values = pinned_values(folder, workspace, config, embedder, keyword_model)
-        return load_lightrag().LightRAG(**values)
+        values = pinned_values(folder, workspace, config, embedder, keyword_model, extract_model, stores)
+        return lightrag.LightRAG(**values)
 
-    # The constructor reads every file of the index, seconds for a large one.
-    rag = await asyncio.to_thread(make)
-    await rag.initialize_storages()
+    lightrag = await asyncio.to_thread(load_lightrag, stores)
+    release = lease(database)
+    try:
+        # The constructor reads every file of the index, seconds for a large one.
+        rag = await asyncio.to_thread(make)
+        rag.ix_release = release  # called by `stop_lightrag`
+        await rag.initialize_storages()
+    except Exception as error:
+        release()
+        if stores.has_server:
+            raise unreachable(database, error) from None
+        raise
     return rag
 
 
@@ -103,9 +122,9 @@ def pinned_values(
     embedder: Embedder,
     keyword_model: KeywordModel | None,
     extract_model: ExtractModel | None = None,
+    stores: Stores = STORES["files"],
 ) -> dict[str, Any]:
-    """Constructor arguments of LightRAG, storage classes aside: all of them, so that no environment
-    variable has a say."""
+    """Constructor arguments of LightRAG: all of them, so that no environment variable has a say."""
     lightrag, utils = load_lightrag(), importlib.import_module("lightrag.utils")
     base = importlib.import_module("lightrag.base")
     roles = importlib.import_module("lightrag.llm_roles")
@@ -113,6 +132,10 @@ def pinned_values(
     return {
         "working_dir": str(folder),
         "workspace": workspace,
+        "kv_storage": stores.kv,
+        "vector_storage": stores.vectors,
+        "graph_storage": stores.graph,
+        "doc_status_storage": stores.doc_status,
         "auto_manage_storages_states": False,
         "vector_db_storage_cls_kwargs": {},
         "cosine_better_than_threshold": config.cosine_threshold,
@@ -299,7 +322,7 @@ def _load_lightrag() -> Any:
     engine_logger.setLevel(logging.WARNING)
     engine_logger.addFilter(_withhold_text)
     logging.getLogger("nano-vectordb").setLevel(logging.WARNING)
-    lightrag = modules["lightrag.lightrag"]
+    lightrag: Any = modules["lightrag.lightrag"]
     lightrag.check_storage_env_vars = _told_by_ix
     return lightrag
 
@@ -332,7 +355,7 @@ def _without_dotenv() -> Iterator[None]:
 @contextlib.contextmanager
 def _without_installing() -> Iterator[None]:
     """Storage modules call pip, through pipmaster, when their client package is missing or too old."""
-    pipmaster = importlib.import_module("pipmaster")
+    pipmaster: Any = importlib.import_module("pipmaster")
     install = pipmaster.install
 
     def refuse(package: str, *_args: Any, **_kwargs: Any) -> None:

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 
-from ixinfra.config.settings import LightRAGConfig, RagMode
+from ixinfra.config.settings import LightRAGConfig, RagMode, VectorDatabaseConfig
 from ixinfra.embeddings import Embedder, remember_vectors
 from ixinfra.errors import KnowledgeBaseError, RetrievalError
 from ixrag.lightrag.building import build_knowledge_base
@@ -33,6 +33,8 @@ from ixrag.lightrag.manifest import (
     read_catalog,
     read_manifest,
 )
+from ixrag.lightrag.records import Records, open_records
+from ixrag.lightrag.stores import FILES
 from ixrag.names import NameIndex
 
 __all__ = ["EntityName", "KnowledgeBase", "Manifest", "build_knowledge_base", "open_knowledge_base"]
@@ -49,6 +51,7 @@ async def open_knowledge_base(
     *,
     config: LightRAGConfig,
     embedder: Embedder,
+    database: VectorDatabaseConfig = FILES,
     keyword_model: BaseChatModel | None = None,
     keyword_timeout_s: float | None = None,
 ) -> KnowledgeBase:
@@ -58,6 +61,7 @@ async def open_knowledge_base(
         name: Name of the knowledge base.
         config: Where it is, and how it is searched.
         embedder: The one it was built with.
+        database: Where its index is kept.
         keyword_model: Extracts graph keywords from queries that bring none. None: no model is ever
             called; keywords come from `extract_keywords`.
         keyword_timeout_s: Hard limit of one extraction; default is that of the model's route.
@@ -68,13 +72,13 @@ async def open_knowledge_base(
     """
     refuse_environment(os.environ)
     bases = _bases_of_this_loop()
-    settings = (name, config, embedder, keyword_model, keyword_timeout_s)
-    async with bases.lock:
-        manifest = await asyncio.to_thread(_usable_manifest, name, config, embedder)
+    settings = (name, config, embedder, database, keyword_model, keyword_timeout_s)
+    async with bases.lock, open_records(name, config, database) as records:
+        manifest = expect_usable(await read_manifest(records), records.where, embedder)
         key = (manifest, *settings)
         shared = next((base for base in bases.open if base.key == key), None)
         if shared is None:
-            shared = await _start(manifest, *settings)
+            shared = await _start(records, manifest, *settings)
             bases.open.append(shared)
         shared.users += 1
     return KnowledgeBase(shared)
@@ -284,35 +288,36 @@ def _bases_of_this_loop() -> _LoopBases:
 
 
 async def _start(
+    records: Records,
     manifest: Manifest,
     name: str,
     config: LightRAGConfig,
     embedder: Embedder,
+    database: VectorDatabaseConfig,
     keyword_model: BaseChatModel | None,
     keyword_timeout_s: float | None,
 ) -> _Shared:
-    folder = config.working_dir / name
-    catalog = await asyncio.to_thread(read_catalog, folder / manifest.workspace)
+    catalog = await read_catalog(records, manifest)
     name_index = await asyncio.to_thread(NameIndex, catalog.names)
     role = keyword_role(keyword_model, name_index, keyword_timeout_s) if keyword_model else None
     rag = await start_lightrag(
-        folder, manifest.workspace, config=config, embedder=embedder, keyword_model=role
+        config.working_dir / name,
+        manifest.workspace,
+        config=config,
+        embedder=embedder,
+        database=database,
+        keyword_model=role,
     )
     guard = asyncio.create_task(_stop_when_cancelled(rag), name=f"ix-lightrag-{name}")
-    if await asyncio.to_thread(read_manifest, folder) != manifest:
+    if await read_manifest(records) != manifest:
         # LightRAG takes a file that has just been removed for an empty one.
         guard.cancel()
         raise KnowledgeBaseError(
             f"knowledge base {name!r} was built again while it was opened; open it again"
         )
-    key = (manifest, name, config, embedder, keyword_model, keyword_timeout_s)
+    key = (manifest, name, config, embedder, database, keyword_model, keyword_timeout_s)
     loop = asyncio.get_running_loop()
     return _Shared(key, manifest, config, rag, catalog, name_index, role is not None, loop, guard)
-
-
-def _usable_manifest(name: str, config: LightRAGConfig, embedder: Embedder) -> Manifest:
-    folder = config.working_dir / name
-    return expect_usable(read_manifest(folder), folder, embedder)
 
 
 async def _stop_when_cancelled(rag: Any) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ixinfra.embeddings import Embedder
 from ixinfra.errors import KnowledgeBaseError
+from ixrag.lightrag.records import Records
 
 FORMAT = 1  # raise it when an index built by earlier code must be built again
 
@@ -35,6 +36,22 @@ class PassageInfo(BaseModel):
     lang: str = ""
 
 
+class Origin(BaseModel):
+    """Where a corpus comes from.
+
+    Attributes:
+        graph: Who found the entities: `given` with the corpus, by `rules`, or by a `model`.
+        documents: Files it was ingested from; 0 for a corpus that was not.
+        ingest_id: The record of those files, "" for none; see `ixrag.ingest.state`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    graph: Literal["given", "rules", "model"] = "given"
+    documents: int = 0
+    ingest_id: str = ""
+
+
 class Manifest(BaseModel):
     """One build of a knowledge base.
 
@@ -46,6 +63,7 @@ class Manifest(BaseModel):
         model_id: Embedding model of the vectors.
         dim: Length of a vector.
         built_at: UTC, ISO 8601.
+        origin: Where the corpus comes from.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,6 +77,15 @@ class Manifest(BaseModel):
     entities: int
     relations: int
     built_at: str
+    origin: Origin = Origin()
+
+
+class Builds(BaseModel):
+    """Workspaces that hold something, oldest first: builds that are in use, going on or were interrupted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workspaces: tuple[str, ...] = ()
 
 
 class Catalog(BaseModel):
@@ -70,57 +97,67 @@ class Catalog(BaseModel):
     passages: dict[str, PassageInfo]
 
 
-def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a knowledge base folder, None where there is none.
+async def read_manifest(records: Records) -> Manifest | None:
+    """The manifest of a knowledge base, None where there is none.
 
     Raises:
         KnowledgeBaseError: It is not a manifest.
     """
-    path = folder / "manifest.json"
+    text = await records.read("manifest.json")
     try:
-        return Manifest.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (ValidationError, ValueError) as error:
-        raise KnowledgeBaseError(f"{path} is damaged or of another version; build again: {error}") from None
+        return None if text is None else Manifest.model_validate_json(text)
+    except ValidationError as error:
+        raise KnowledgeBaseError(
+            f"manifest.json in {records.where} is damaged or of another version; build again: {error}"
+        ) from None
 
 
-def read_catalog(folder: Path) -> Catalog:
+async def read_catalog(records: Records, manifest: Manifest) -> Catalog:
     """The catalog of one build.
 
     Raises:
         KnowledgeBaseError: It is missing or damaged.
     """
-    path = folder / "catalog.json"
+    key = f"{manifest.workspace}/catalog.json"
+    text = await records.read(key)
     try:
-        return Catalog.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError, ValueError) as error:
-        raise KnowledgeBaseError(f"{path} cannot be read; build the knowledge base again: {error}") from None
+        return await asyncio.to_thread(Catalog.model_validate_json, text or "")
+    except ValidationError as error:
+        raise KnowledgeBaseError(
+            f"{key} in {records.where} cannot be read; build the knowledge base again: {error}"
+        ) from None
 
 
-def expect_usable(manifest: Manifest | None, folder: Path, embedder: Embedder) -> Manifest:
+async def read_builds(records: Records) -> Builds:
+    """The builds written down; none where the record is missing or damaged."""
+    try:
+        return Builds.model_validate_json(await records.read("builds.json") or "{}")
+    except ValidationError:
+        return Builds()
+
+
+def expect_usable(manifest: Manifest | None, where: str, embedder: Embedder) -> Manifest:
     """The manifest, if its index can be searched with this embedder.
 
     Raises:
         KnowledgeBaseError: There is no index, or it was built with another model or layout.
     """
     if manifest is None:
-        raise KnowledgeBaseError(f"no knowledge base in {str(folder)!r}; build it first")
+        raise KnowledgeBaseError(f"no knowledge base in {where!r}; build it first, with `ix ingest`")
     if manifest.format != FORMAT:
         raise KnowledgeBaseError(
-            f"{str(folder)!r} has layout {manifest.format}, this version reads {FORMAT}; build it again"
+            f"{where!r} has layout {manifest.format}, this version reads {FORMAT}; build it again"
         )
     built, given = (manifest.model_id, manifest.dim), (embedder.model_id, embedder.dim)
     if built != given:
         raise KnowledgeBaseError(
-            f"{str(folder)!r} was built with the embedding model {built[0]!r} ({built[1]} dimensions), not with "
-            f"{given[0]!r} ({given[1]}); set embedding.model back, or build it again"
+            f"{where!r} was built with the embedding model {built[0]!r} ({built[1]} dimensions), not with "
+            f"{given[0]!r} ({given[1]}); set embedding.model back, or build it again, with `ix ingest --rebuild`"
         )
     return manifest
 
 
-def write_json(path: Path, value: BaseModel) -> None:
-    """Write a file in one step: a reader sees the old content or the new, never half of it."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(value.model_dump(mode="json"), ensure_ascii=False, indent=1), encoding="utf-8")
-    part.replace(path)
+async def write_record(records: Records, key: str, value: BaseModel) -> None:
+    """Write a manifest or catalog in one step."""
+    text = json.dumps(value.model_dump(mode="json"), ensure_ascii=False, indent=1)
+    await records.write(key, text)

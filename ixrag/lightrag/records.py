@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ixinfra.config.settings import LightRAGConfig, VectorDatabaseConfig
 from ixinfra.errors import KnowledgeBaseError
 from ixrag.lightrag.engine import load_lightrag
-from ixrag.lightrag.stores import Stores, expect_stores, lease
+from ixrag.lightrag.stores import Stores, expect_stores, lease, unreachable
 
 RECORDS_WORKSPACE = "ix-records"  # no knowledge base can have it: a build's name ends in its fingerprint
 
@@ -138,16 +138,5 @@ async def _storage(stores: Stores, database: VectorDatabaseConfig) -> Any:
     try:
         await storage.initialize()
     except Exception as error:  # whatever the client raises
-        raise KnowledgeBaseError(unreachable(database, error)) from None
+        raise unreachable(database, error) from None
     return storage
-
-
-def unreachable(database: VectorDatabaseConfig, error: Exception) -> str:
-    """What to tell about a server that failed at start; the client's own words may hold no key."""
-    text = str(error)
-    if database.api_key and (key := database.api_key.get_secret_value()):
-        text = text.replace(key, "…")
-    return (
-        f"{database.storage!r} at {database.url!r} cannot be used ({type(error).__name__}: {text[:200]}); "
-        "see vector_database in the TOML file, or run `ix doctor`"
-    )

@@ -9,7 +9,6 @@ environment is neither read nor changed.
 from __future__ import annotations
 
 import asyncio
-import configparser
 import importlib
 import importlib.util
 import os
@@ -20,7 +19,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from ixinfra.config.settings import Storage, VectorDatabaseConfig
-from ixinfra.errors import ConfigError, MissingExtraError
+from ixinfra.errors import ConfigError, KnowledgeBaseError, MissingExtraError
 
 KEY_VARIABLE = "IX_VECTOR_DATABASE__API_KEY"
 FILES = VectorDatabaseConfig()
@@ -239,13 +238,26 @@ def store_variables(database: VectorDatabaseConfig) -> Variables:
         )
     key = database.api_key.get_secret_value() if database.api_key else ""
     if not key and database.storage in NEEDS_KEY:
-        raise ConfigError(f"vector_database.storage {database.storage!r} needs a password: set {KEY_VARIABLE}")
+        raise ConfigError(
+            f"vector_database.storage {database.storage!r} needs a password: set {KEY_VARIABLE}"
+        )
     try:
         return stores.variables(url, key, database.max_connections)
     except ValueError as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(f"vector_database.url: {error}") from None  # a port that is no number
+
+
+def unreachable(database: VectorDatabaseConfig, error: Exception) -> KnowledgeBaseError:
+    """The error for a server that failed at start, without the key that the client's words may hold."""
+    text = str(error)
+    if database.api_key and (key := database.api_key.get_secret_value()):
+        text = text.replace(key, "…")
+    return KnowledgeBaseError(
+        f"{database.storage!r} at {database.url!r} cannot be used ({type(error).__name__}: {text[:200]}); "
+        "see vector_database in the TOML file, or run `ix doctor`"
+    )
 
 
 class _OwnEnvironment:
@@ -268,12 +280,23 @@ class _NoInstaller:
         return True  # `expect_stores` has looked
 
 
-class _NoConfigFile:
-    """Stands in for `configparser`: a `config.ini` in the working directory has no say."""
+class _EmptyConfigFile:
+    """Stands in for a `ConfigParser`: a `config.ini` in the working directory has no say."""
 
-    class ConfigParser(configparser.ConfigParser):
-        def read(self, *_args: Any, **_kwargs: Any) -> list[str]:
-            return []
+    def read(self, *_args: Any, **_kwargs: Any) -> None:
+        pass
+
+    def get(self, _section: str, _option: str, *, fallback: Any = None) -> Any:
+        return fallback
+
+    def has_option(self, _section: str, _option: str) -> bool:
+        return False
+
+
+class _NoConfigFiles:
+    """Stands in for the module `configparser`."""
+
+    ConfigParser = _EmptyConfigFile
 
 
 @dataclass(slots=True)
@@ -314,12 +337,18 @@ def lease(database: VectorDatabaseConfig) -> Callable[[], None]:
                 f"{database.storage!r} is in use by another event loop of this process; run everything in one"
             )
         _LEASE.users += 1
+    return _Release()
 
-    def release() -> None:
+
+class _Release:
+    """Gives a lease back, once."""
+
+    done = False
+
+    def __call__(self) -> None:
         with _LEASE.lock:
-            _LEASE.users -= 1
-
-    return release
+            _LEASE.users -= not self.done
+            self.done = True
 
 
 def _configure(database: VectorDatabaseConfig) -> None:
@@ -329,8 +358,8 @@ def _configure(database: VectorDatabaseConfig) -> None:
         for attribute, value in {
             "os": _OwnEnvironment(variables),
             "pm": _NoInstaller(),
-            "configparser": _NoConfigFile,
-            "config": _NoConfigFile.ConfigParser(),
+            "configparser": _NoConfigFiles,
+            "config": _EmptyConfigFile(),
             "MAX_CONNECTIONS": database.max_connections,
         }.items():
             if hasattr(module, attribute):
