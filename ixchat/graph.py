@@ -166,11 +166,18 @@ async def open_tenant(
     if tenant.knowledge_base == SAMPLE_NAME:
         if announce:
             announce(f"opening the sample knowledge base {SAMPLE_NAME!r} (built on first use)")
-        await build_knowledge_base(sample_corpus(), SAMPLE_NAME, config=settings.lightrag, embedder=embedder)
+        await build_knowledge_base(
+            sample_corpus(),
+            SAMPLE_NAME,
+            config=settings.lightrag,
+            embedder=embedder,
+            database=settings.vector_database,
+        )
     base = await open_knowledge_base(
         tenant.knowledge_base,
         config=settings.lightrag,
         embedder=embedder,
+        database=settings.vector_database,
         keyword_model=chat_model(models, "lightrag_keyword"),
         keyword_timeout_s=models.lightrag_keyword.timeout_s,
     )

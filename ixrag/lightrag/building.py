@@ -187,6 +187,7 @@ async def _clean(site: _Site, folder: Path, records: Records, builds: Builds, ke
         for workspace in builds.workspaces:
             if workspace not in kept:
                 await _drop(site, workspace)
+                await records.remove(f"{workspace}/catalog.json")
     remaining = tuple(workspace for workspace in builds.workspaces if workspace in kept)
     await write_record(records, "builds.json", Builds(workspaces=remaining))
 

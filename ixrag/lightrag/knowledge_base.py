@@ -34,7 +34,7 @@ from ixrag.lightrag.manifest import (
     read_manifest,
 )
 from ixrag.lightrag.records import Records, open_records
-from ixrag.lightrag.stores import FILES
+from ixrag.lightrag.stores import FILES, STORES
 from ixrag.names import NameIndex
 
 __all__ = ["EntityName", "KnowledgeBase", "Manifest", "build_knowledge_base", "open_knowledge_base"]
@@ -297,11 +297,20 @@ async def _start(
     keyword_model: BaseChatModel | None,
     keyword_timeout_s: float | None,
 ) -> _Shared:
+    folder = config.working_dir / name
+    if STORES[database.storage].has_files and not await asyncio.to_thread(
+        (folder / manifest.workspace).is_dir
+    ):
+        # LightRAG takes files that are not there for an empty index.
+        raise KnowledgeBaseError(
+            f"{str(folder)!r} does not hold the build that {records.where!r} names; share that folder between "
+            "machines, or build it again, with `ix ingest`"
+        )
     catalog = await read_catalog(records, manifest)
     name_index = await asyncio.to_thread(NameIndex, catalog.names)
     role = keyword_role(keyword_model, name_index, keyword_timeout_s) if keyword_model else None
     rag = await start_lightrag(
-        config.working_dir / name,
+        folder,
         manifest.workspace,
         config=config,
         embedder=embedder,

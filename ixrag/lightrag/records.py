@@ -35,6 +35,9 @@ class Records(Protocol):
     async def write(self, key: str, text: str) -> None:
         """Replace the text."""
 
+    async def remove(self, key: str) -> None:
+        """Remove the text, if it is there."""
+
 
 class FileRecords:
     """Records as files of a folder; slashes in a key are sub-folders."""
@@ -54,6 +57,10 @@ class FileRecords:
     async def write(self, key: str, text: str) -> None:
         """Write beside the old file, then replace it."""
         await asyncio.to_thread(self._write, key, text)
+
+    async def remove(self, key: str) -> None:
+        """Remove the file."""
+        await asyncio.to_thread((self._folder / key).unlink, missing_ok=True)
 
     def _read(self, key: str) -> str | None:
         try:
@@ -96,6 +103,11 @@ class StoreRecords:
     async def write(self, key: str, text: str) -> None:
         """One upsert; the storages make it atomic."""
         await self._storage.upsert({f"{self._name}/{key}": {"content": text, "file_path": key}})
+        await self._storage.index_done_callback()
+
+    async def remove(self, key: str) -> None:
+        """Delete the record."""
+        await self._storage.delete([f"{self._name}/{key}"])
         await self._storage.index_done_callback()
 
 

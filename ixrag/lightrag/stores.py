@@ -59,6 +59,12 @@ class Stores:
         return bool(self.modules)
 
     @property
+    def has_files(self) -> bool:
+        """Whether anything is kept in `lightrag.working_dir`."""
+        files = {"JsonKVStorage", "NanoVectorDBStorage", "NetworkXStorage", "JsonDocStatusStorage"}
+        return bool(files & {self.kv, self.vectors, self.graph, self.doc_status})
+
+    @property
     def keeps_records(self) -> bool:
         """Whether manifests are kept on the server, for every machine to see."""
         return self.kv != "JsonKVStorage"
