@@ -58,3 +58,13 @@ class IncompleteRunError(DatasetError):
 
 class UploadError(IxError):
     """Langfuse did not take everything it was sent; the message says what is missing."""
+
+
+class RefusedError(IxError):
+    """A web request is not served: `status` is the HTTP status, `reason` one word for the client."""
+
+    def __init__(self, status: int, reason: str, message: str, *, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.retry_after_s = retry_after_s

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -129,6 +129,7 @@ def build_tracer(
     *,
     environment: str = "",
     mask: Mask | None = None,
+    also: Sequence[Sink] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Tracer:
     """The tracer that a configuration asks for.
@@ -140,9 +141,10 @@ def build_tracer(
         config: Section `tracing`.
         environment: Name under which Langfuse files the spans, such as "production".
         mask: Rewrites every text before it leaves the process.
+        also: Sinks of the caller's own, told of every span before the configured exporters.
         environ: Where LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL (or _HOST) are read.
     """
-    sinks = list(_sinks(config, environment, environ))
+    sinks = [*also, *_sinks(config, environment, environ)]
     if not sinks:
         return NO_TRACER
     from ixinfra.tracing_text import Redaction

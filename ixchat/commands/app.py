@@ -13,6 +13,7 @@ from ixchat.commands import ask as ask_command
 from ixchat.commands import chat as chat_command
 from ixchat.commands import config as config_command
 from ixchat.commands import demo as demo_command
+from ixchat.commands import serve as serve_command
 from ixchat.commands import understand as understand_command
 from ixinfra.config.loader import get_config
 from ixinfra.config.settings import Settings
@@ -111,6 +112,21 @@ def understand(
             as_json=as_json,
         )
     )
+
+
+@app.command()
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Address to listen on, instead of serve.host.", show_default=False)
+    ] = "",
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, instead of serve.port.", show_default=False)
+    ] = None,
+    env: Env = "development",
+    config: ConfigDir = None,
+) -> None:
+    """Serve turns over HTTP, with a page at / that shows what each of them searched and why."""
+    asyncio.run(serve_command.run(_settings(env, config), console, host=host, port=port))
 
 
 @app.command("config")
