@@ -25,7 +25,8 @@ from ixevaluation.records import JudgeName
 from ixinfra.errors import ModelError
 from ixinfra.llm import complete, model_id
 
-LABEL_METRICS = ("ndcg@10", "recall@5", "recall@10", "mrr", "hit@5", "answer")
+LABEL_METRICS = ("ndcg@10", "recall@5", "recall@10", "mrr", "hit@5", "answer", "chunks-ndcg@10")
+KINDS = ("chunk", "entity", "relation")
 RUBRIC_VERSION = "v2"
 JUDGE_TIMEOUT_S = 60.0
 
@@ -108,29 +109,50 @@ class LabelJudge:
         return item.is_labelled
 
     async def score(self, item: Item, passages: Sequence[Document], *, attempt: int = 1) -> Verdict:
-        """Ranking measures over passages; graph entities and relations carry no passage id and do not rank."""
-        ids = ranking.distinct(
-            [passage_id(p) for p in passages if p.metadata.get("kind", "chunk") == "chunk"]
-        )
-        wanted = set(item.relevant)
+        """Ranking measures over the passages that the result leads to, see `context_ranking`.
+
+        `chunks-ndcg@10` looks at the chunk list alone, which graph keywords hardly move.
+        """
+        ids, wanted = context_ranking(passages), set(item.relevant)
+        chunks = ranking.distinct([passage_id(p) for p in passages if _kind(p) == "chunk"])
         scores = {
             "ndcg@10": ranking.ndcg_at(ids, wanted, 10),
             "recall@5": ranking.recall_at(ids, wanted, 5),
             "recall@10": ranking.recall_at(ids, wanted, 10),
             "mrr": ranking.reciprocal_rank(ids, wanted),
             "hit@5": float(ranking.hit_at(ids, wanted, 5)),
+            "chunks-ndcg@10": ranking.ndcg_at(chunks, wanted, 10),
         }
         if item.answer:
             scores["answer"] = float(ranking.contains_answer([p.page_content for p in passages], item.answer))
         return Verdict(scores)
 
 
+def context_ranking(documents: Sequence[Document]) -> list[str]:
+    """Distinct passage ids in the order in which a reader of all three lists meets them.
+
+    A graph search returns three rankings: chunks, entities, relations. Taken in turns (first chunk,
+    first entity, first relation, second chunk, …), each entity or relation stands for the passage it
+    came from. Where there are chunks alone, this is their ranking.
+    """
+    lists = [[passage_id(d) for d in documents if _kind(d) == kind] for kind in KINDS]
+    longest = max((len(ids) for ids in lists), default=0)
+    return ranking.distinct(
+        [ids[rank] for rank in range(longest) for ids in lists if rank < len(ids) and ids[rank]]
+    )
+
+
 def passage_id(document: Document) -> str:
-    """Id of a found passage in the label's terms."""
-    for key in ("passage_id", "chunk_id", "source"):
-        if value := document.metadata.get(key):
+    """Id of the passage a document is, or of the first one it came from, in the labels' terms."""
+    origins = document.metadata.get("passage_ids") or [""]
+    for value in (document.metadata.get("passage_id"), origins[0], document.metadata.get("chunk_id")):
+        if value:
             return str(value)
-    return ""
+    return str(document.metadata.get("source") or "") if _kind(document) == "chunk" else ""
+
+
+def _kind(document: Document) -> str:
+    return str(document.metadata.get("kind", "chunk"))
 
 
 @dataclass(slots=True)

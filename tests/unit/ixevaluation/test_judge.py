@@ -14,19 +14,35 @@ def found(*ids: str, kind: str = "chunk") -> list[Document]:
 
 
 async def test_labels_score_the_ranking_of_passages(item: Any) -> None:
-    verdict = await judge.LabelJudge().score(
-        item(relevant=("b",), answer="TEXT of b"), [*found("a", "a", "b"), *found("b", kind="entity")]
-    )
+    verdict = await judge.LabelJudge().score(item(relevant=("b",), answer="TEXT of b"), found("a", "a", "b"))
     assert verdict.scores["mrr"] == 0.5  # the doubled passage counts once
     assert verdict.scores["hit@5"] == 1
     assert verdict.scores["answer"] == 1
+    assert verdict.scores["ndcg@10"] == verdict.scores["chunks-ndcg@10"]
     assert verdict.read_sha == ""
+    assert "answer" not in (await judge.LabelJudge().score(item(), found("a"))).scores
 
 
-async def test_graph_entities_do_not_rank_as_passages(item: Any) -> None:
-    verdict = await judge.LabelJudge().score(item(relevant=("b",)), found("b", kind="entity"))
-    assert verdict.scores["ndcg@10"] == 0
-    assert "answer" not in verdict.scores
+def graph(kind: str, *origins: list[str]) -> list[Document]:
+    return [
+        Document("x", metadata={"kind": kind, "passage_ids": ids, "source": "file.md"}) for ids in origins
+    ]
+
+
+async def test_the_graph_lists_lead_to_passages_in_turn_with_the_chunks(item: Any) -> None:
+    documents = [
+        *found("c1", "c2"),
+        *graph("entity", ["e1", "other"], ["c1"], []),
+        *graph("relation", ["r1"]),
+    ]
+    assert judge.context_ranking(documents) == ["c1", "e1", "r1", "c2"]
+    verdict = await judge.LabelJudge().score(item(relevant=("e1",)), documents)
+    assert (verdict.scores["mrr"], verdict.scores["chunks-ndcg@10"]) == (0.5, 0.0)
+
+
+def test_chunks_alone_are_their_own_ranking() -> None:
+    assert judge.context_ranking(found("b", "a", "b")) == ["b", "a"]
+    assert judge.context_ranking([]) == []
 
 
 def test_items_without_need_or_label_are_not_judged(item: Any) -> None:
@@ -44,10 +60,12 @@ def test_items_without_need_or_label_are_not_judged(item: Any) -> None:
         ({"passage_id": "p", "chunk_id": "c", "source": "s"}, "p"),
         ({"chunk_id": "c", "source": "s"}, "c"),
         ({"source": "s"}, "s"),
+        ({"kind": "entity", "passage_ids": ["p", "q"], "source": "s"}, "p"),
+        ({"kind": "entity", "source": "s"}, ""),
         ({}, ""),
     ],
 )
-def test_the_most_specific_id_of_a_passage_counts(metadata: dict[str, str], expected: str) -> None:
+def test_the_most_specific_id_of_a_passage_counts(metadata: dict[str, Any], expected: str) -> None:
     assert judge.passage_id(Document("x", metadata=metadata)) == expected
 
 
