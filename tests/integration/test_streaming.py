@@ -68,11 +68,14 @@ async def leave_the_loop(graph: Any) -> None:
 
 
 async def fail_while_reading(graph: Any) -> None:
-    with pytest.raises(ConnectionError):
+    async def read_and_fail() -> None:
         async with stream_graph(graph, CHAT, **OPTIONS) as parts:
             async for part in parts:
                 if part["data"]["event"] == "search_started":
                     raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await read_and_fail()
 
 
 @pytest.mark.parametrize("leave", [anyio_scope, task_cancel, leave_the_loop, fail_while_reading])
@@ -107,9 +110,12 @@ async def test_what_the_graph_raises_reaches_the_reader() -> None:
         await put("first")
         raise LookupError("gone")
 
-    parts: list[str] = []
-    with pytest.raises(LookupError, match="gone"):
+    async def read() -> None:
         async with in_own_task(fail) as stream:
             async for part in stream:
                 parts.append(part)  # noqa: PERF401 - a comprehension would lose what came before the failure
+
+    parts: list[str] = []
+    with pytest.raises(LookupError, match="gone"):
+        await read()
     assert parts == ["first"]
