@@ -279,6 +279,11 @@ async def _no_model(*_args: Any, **_kwargs: Any) -> str:
     raise KnowledgeBaseError("LightRAG asked for a model, but none is configured for it")
 
 
+def count_tokens(text: str) -> int:
+    """How many tokens LightRAG counts in `text` here."""
+    return len(_FourCharacterTokens().encode(text))
+
+
 class _FourCharacterTokens:
     """Counts a token for four characters of an alphabet, one for a character of any other script.
 
