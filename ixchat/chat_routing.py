@@ -11,7 +11,14 @@ from langchain_core.language_models import BaseChatModel
 from ixinfra.config.settings import ModelRoute, ModelsConfig
 from ixinfra.llm import build_chat_model
 
-RouteName = Literal["query_rewriter", "query_reference", "answer", "lightrag_keyword", "query_understanding"]
+RouteName = Literal[
+    "query_rewriter",
+    "query_reference",
+    "answer",
+    "lightrag_keyword",
+    "lightrag_extract",
+    "query_understanding",
+]
 ROUTE_NAMES: tuple[RouteName, ...] = get_args(RouteName)
 
 STREAMED: RouteName = "answer"  # the one text a visitor watches being written
@@ -44,6 +51,7 @@ def route_of(models: ModelsConfig, name: RouteName) -> ModelRoute:
         "query_reference": models.query_reference,
         "answer": models.answer,
         "lightrag_keyword": models.lightrag_keyword,
+        "lightrag_extract": models.lightrag_extract,
         "query_understanding": models.query_understanding,
     }
     return routes[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ixinfra.errors import DatasetError
@@ -58,7 +58,7 @@ def find_files(paths: Sequence[Path]) -> Found:
                     ignored[path.suffix.lower() or path.name] += 1
         else:
             raise DatasetError(f"{root}: no such file or folder; `--forget` takes out what came from it")
-    return Found(tuple(_distinct([*files.values()])), roots, ignored)
+    return Found(tuple(files.values()), roots, ignored)
 
 
 def is_inside(path: Path, root: Path) -> bool:
@@ -78,9 +78,3 @@ def _walk(root: Path) -> Iterator[Path]:
 def _expect_known(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise DatasetError(f"{path}: a file of this kind is not read; known are {' '.join(sorted(FORMATS))}")
-
-
-def _distinct(files: Sequence[FoundFile]) -> list[FoundFile]:
-    """Two roots of the same name may hold files of the same name: those go by their whole path."""
-    names = Counter(file.source for file in files)
-    return [replace(file, source=file.path.as_posix()) if names[file.source] > 1 else file for file in files]

@@ -107,7 +107,7 @@ def _terms(cuts: Sequence[Cut], glossary: Sequence[GlossaryTerm]) -> list[Term]:
     for passage, block in cuts:
         for heading in passage.title.split(" › "):
             finder.add_heading(heading)
-        finder.add_text(passage.text)
+        finder.add_text(passage.text, passage.lang)
         for marked in block.terms:
             finder.add_marked(marked)
     return finder.names()

@@ -25,7 +25,7 @@ from ixrag.ingest.document import Document
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (
-    path TEXT PRIMARY KEY, root TEXT NOT NULL, source TEXT NOT NULL, digest TEXT NOT NULL, document TEXT NOT NULL
+    path TEXT PRIMARY KEY, source TEXT NOT NULL, digest TEXT NOT NULL, document TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS vectors (
     model TEXT, key BLOB, vector BLOB NOT NULL, PRIMARY KEY (model, key)
@@ -41,7 +41,6 @@ class KnownFile:
     """A file as it was read last; `digest` changes with its content and with the reader."""
 
     path: Path
-    root: Path
     source: str
     digest: str
     document: Document
@@ -93,25 +92,21 @@ class IngestState:
 
     def files(self) -> list[KnownFile]:
         """Every known file, by source."""
-        rows = self._all("SELECT path, root, source, digest, document FROM files ORDER BY source")
+        rows = self._all("SELECT path, source, digest, document FROM files ORDER BY source, path")
         return [
-            KnownFile(Path(path), Path(root), source, digest, Document.model_validate_json(document))
-            for path, root, source, digest, document in rows
+            KnownFile(Path(path), source, digest, Document.model_validate_json(document))
+            for path, source, digest, document in rows
         ]
 
-    def digests(self) -> dict[Path, tuple[Path, str]]:
-        """Root and digest of every known file, without its text."""
-        rows = self._all("SELECT path, root, digest FROM files")
-        return {Path(path): (Path(root), digest) for path, root, digest in rows}
+    def digests(self) -> dict[Path, tuple[str, str]]:
+        """Source and digest of every known file, without its text."""
+        rows = self._all("SELECT path, source, digest FROM files ORDER BY source, path")
+        return {Path(path): (source, digest) for path, source, digest in rows}
 
     def put_file(self, file: KnownFile) -> None:
         """Remember a file, in place of an earlier reading of it."""
-        row = (str(file.path), str(file.root), file.source, file.digest, file.document.model_dump_json())
-        self._run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", [row])
-
-    def place(self, path: Path, root: Path, source: str) -> None:
-        """Say from which root a known file came this time, and what it is called by."""
-        self._run("UPDATE files SET root = ?, source = ? WHERE path = ?", [(str(root), source, str(path))])
+        row = (str(file.path), file.source, file.digest, file.document.model_dump_json())
+        self._run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", [row])
 
     def forget_files(self, paths: Iterable[Path]) -> None:
         """Forget files, not their vectors."""

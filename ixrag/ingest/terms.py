@@ -23,6 +23,7 @@ MAX_NAME_WORDS = 5
 MAX_TOPIC_WORDS = 4
 LOWER_SHARE = 0.1  # of a name's occurrences that may begin with a small letter
 GERMAN_SHARE = 0.16  # of capitals inside sentences; other languages stay below, German is near 0.3
+GERMAN_WORDS = 25  # from how many words on that share says something
 SMALL_CORPUS = 200  # passages; in more, a name must be written twice
 
 _TOKEN = re.compile(r"[^\W_]+(?:[.&+-][^\W_]+)*\+{0,2}")
@@ -32,8 +33,24 @@ _HEAD = re.compile(r"^(.+?)(?:,|\s[–—-]\s|:\s|\s\(|$)")
 _QUOTED = re.compile(r"«\s*([^«»\n]{2,60}?)\s*»|“([^“”\n]{2,60})”|„([^„“\n]{2,60})“")
 _DEFINED = re.compile(
     r"^(?P<name>[^,.;:()]{2,60}?),? (?:is|are|est|sont|es|son|è|sono|ist|sind) "
-    r"(?:an?|the|une?|las?|les?|el|los|unas?|uno|il|lo|gli|l|eine?|der|die|das)[ ’'](?P<kind>[^\W\d_]+)"
+    r"(?:an?|the|une?|las?|les?|el|los|unas?|uno|il|lo|gli|l|eine?|der|die|das)[ ’'](?P<what>[^,.;:()]+)"
 )
+KINDS = {
+    "customer": "customer client cliente clienti clientes kunde kunden reference",
+    "partner": "partner partenaire socio",
+    "company": "company entreprise societe empresa azienda unternehmen firma editor editeur",
+    "product": "product produit producto prodotto produkt software logiciel programa programma app application tool "
+    "outil herramienta strumento werkzeug",
+    "module": "module modul modulo extension connector connecteur plugin",
+    "plan": "plan formule tarif offer offre oferta offerta angebot",
+    "service": "service servicio servizio dienst",
+    "person": "person personne persona founder fondateur director directeur",
+    "city": "city town ville ciudad citta stadt",
+    "office": "office bureau oficina ufficio buro agence",
+}
+"""Kinds of things, and the words that labels and definitions use for them, folded."""
+
+_KIND_OF = {word: kind for kind, words in KINDS.items() for word in words.split()}
 _MONTHS_AND_DAYS = """
 january february march april may june july august september october november december monday tuesday wednesday
 thursday friday saturday sunday januar februar marz mai juni juli oktober dezember montag dienstag mittwoch
@@ -72,7 +89,7 @@ class Term:
         """What a label or a definition calls it, else how it was found."""
         if self.kinds:
             return self.kinds.most_common(1)[0][0]
-        return "topic" if set(self.evidence) <= {"heading"} else "name"
+        return "topic" if set(self.evidence) <= {"heading"} and not self.weak else "name"
 
 
 class TermFinder:
@@ -85,16 +102,15 @@ class TermFinder:
         self._headings: dict[str, None] = {}
         self._texts = 0
 
-    def add_text(self, text: str) -> None:
-        """The text of a passage."""
+    def add_text(self, text: str, lang: str = "") -> None:
+        """The text of a passage, and its language where that is known."""
         self._texts += 1
         tokens = [tokenise(sentence) for sentence in sentences(text)]
-        inside = [token for sentence in tokens for token in sentence if not token.first]
-        share = sum(token.capital for token in inside) / max(len(inside), 1)
+        is_german = lang == "de" if lang else _looks_german(tokens)
         for sentence in tokens:
             self._count(sentence)
             for run in capital_runs(sentence):
-                self._note_run(run, is_weak=share > GERMAN_SHARE)
+                self._note_run(run, is_weak=is_german)
         for match in _QUOTED.finditer(text):
             self._note(match[match.lastindex or 0], "quoted")
         for sentence_text in sentences(text):
@@ -110,7 +126,7 @@ class TermFinder:
         if match := _LABEL.match(heading):
             label, rest = match.groups()
             if rest[0].isupper() and len(rest.split()) <= MAX_TOPIC_WORDS:
-                self._note(rest, "label", kind=folded(label))
+                self._note(rest, "label", kind=_KIND_OF.get(folded(label), folded(label)))
                 return
             del self._headings[heading]
             self._headings[label] = None
@@ -189,7 +205,8 @@ class TermFinder:
         term = self._terms[" ".join(parts)]
         term.spellings[name] += 1
         term.evidence["defined"] += 1
-        term.kinds[folded(match["kind"])] += 1
+        what = folded(match["what"]).split()[:4]
+        term.kinds.update({_KIND_OF[word] for word in what if word in _KIND_OF})
         term.definition = term.definition or sentence
 
     def _is_name(self, key: str, term: Term) -> bool:
@@ -214,6 +231,11 @@ class TermFinder:
         return any(
             self._small[part] > LOWER_SHARE * (self._small[part] + self._capital[part]) for part in parts
         )
+
+
+def _looks_german(tokens: Sequence[Sequence[Token]]) -> bool:
+    inside = [token.capital for sentence in tokens for token in sentence if not token.first]
+    return len(inside) >= GERMAN_WORDS and sum(inside) > GERMAN_SHARE * len(inside)
 
 
 def tokenise(sentence: str) -> list[Token]:

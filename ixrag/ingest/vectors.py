@@ -17,19 +17,17 @@ class RememberedVectors:
     Args:
         embedder: Asked for queries, and for texts that are new.
         state: Where vectors are remembered.
-        told: Called after each call with the number of texts that were wanted.
 
     Attributes:
+        told: Called after each call with the number of texts that were wanted.
         embedded: How many texts the other embedder was asked for.
         used: Digests of all texts that were wanted.
     """
 
-    def __init__(
-        self, embedder: Embedder, state: IngestState, told: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, embedder: Embedder, state: IngestState) -> None:
         self._embedder = embedder
         self._state = state
-        self._told = told
+        self.told: Callable[[int], None] | None = None
         self.embedded = 0
         self.used: set[bytes] = set()
 
@@ -58,6 +56,6 @@ class RememberedVectors:
             known |= new
             self.embedded += len(missing)
         self.used.update(map(text_digest, texts))
-        if self._told:
-            self._told(len(texts))
+        if self.told:
+            self.told(len(texts))
         return np.stack([known[text] for text in texts]) if texts else np.empty((0, self.dim), np.float32)

@@ -151,7 +151,7 @@ async def _build(
     rag = await _Site(site.part, site.config, embedder, site.database).start(workspace, extractor)
     try:
         if extractor:
-            catalog, relations = await extraction.insert(rag, corpus)
+            catalog, relations = await extraction.insert(rag, corpus, extractor)
         else:
             catalog, relations = await custom_graph.insert(rag, corpus), len(corpus.relations)
     finally:

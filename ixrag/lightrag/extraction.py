@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -21,6 +22,7 @@ class Extractor:
 
     model: ExtractModel
     model_id: str
+    verify: Callable[[], None] = lambda: None  # raises when what the model gave must not be published
 
     @property
     def fingerprint(self) -> str:
@@ -28,14 +30,14 @@ class Extractor:
         return sha256(self.model_id.encode()).hexdigest()[:8]
 
 
-async def insert(rag: Any, corpus: Corpus) -> tuple[Catalog, int]:
+async def insert(rag: Any, corpus: Corpus, extractor: Extractor) -> tuple[Catalog, int]:
     """Insert every passage and whatever the model finds in it.
 
     Returns:
         The catalog, names in alphabetical order, and the number of relations.
 
     Raises:
-        KnowledgeBaseError: LightRAG gave a document up.
+        KnowledgeBaseError: LightRAG gave a document up, or `extractor.verify` refuses.
     """
     documents: defaultdict[str, list[Passage]] = defaultdict(list)
     for passage in corpus.passages:
@@ -53,6 +55,7 @@ async def insert(rag: Any, corpus: Corpus) -> tuple[Catalog, int]:
         # LightRAG keeps the last part of a path alone, and refuses a second document of that name.
         file_paths=[source.replace("/", " › ") for source in ids],
     )
+    extractor.verify()
     counts = await rag.doc_status.get_status_counts()
     if counts.get("processed", 0) != len(ids):
         raise KnowledgeBaseError(

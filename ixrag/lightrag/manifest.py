@@ -36,18 +36,21 @@ class PassageInfo(BaseModel):
     lang: str = ""
 
 
+GraphOrigin = Literal["given", "none", "rules", "model"]
+
+
 class Origin(BaseModel):
     """Where a corpus comes from.
 
     Attributes:
-        graph: Who found the entities: `given` with the corpus, by `rules`, or by a `model`.
+        graph: Who found the entities: they were `given`, found by `rules` or by a `model`, or not wanted.
         documents: Files it was ingested from; 0 for a corpus that was not.
         ingest_id: The record of those files, "" for none; see `ixrag.ingest.state`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    graph: Literal["given", "rules", "model"] = "given"
+    graph: GraphOrigin = "given"
     documents: int = 0
     ingest_id: str = ""
 
