@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from langchain_core.documents import Document
+
+from ixrag.words import words
 
 # Small enough that a passage only another ranking holds can enter a page of twenty: at weight 0.5 its
 # first place equals the best ranking's twelfth. With the usual 60 it would come after the sixtieth.
@@ -73,3 +76,72 @@ def _kind(document: Document) -> str:
 
 def _ranked(document: Document, rank: int) -> Document:
     return document.model_copy(update={"metadata": {**document.metadata, "rank": rank}})
+
+
+def without_near_duplicates(documents: Sequence[Document], *, at_least: float = 0.9) -> list[Document]:
+    """The documents less those that nearly repeat an earlier one, in order.
+
+    Two texts are near when they share this part of their runs of three words (Jaccard); case, accents
+    and punctuation do not count.
+
+    Args:
+        documents: Best first; some tens of them, every pair is compared.
+        at_least: Share from which two texts are the same, above 0; 1 keeps all but equal ones.
+    """
+    kept: list[Document] = []
+    runs: list[frozenset[tuple[str, ...]]] = []
+    for document in documents:
+        own = _runs(document.page_content)
+        if all(_overlap(own, other) < at_least for other in runs):
+            kept.append(document)
+            runs.append(own)
+    return kept
+
+
+def diversified(
+    scored: Sequence[tuple[Document, float]], *, relevance: float = 0.8, limit: int | None = None
+) -> list[Document]:
+    """Documents by maximal marginal relevance: each is as relevant, and as unlike those before it, as can be.
+
+    Each step takes the greatest `relevance * score - (1 - relevance) * likeness`, where scores are
+    divided by the best one and likeness is the greatest share of words (Jaccard) with a document taken.
+
+    Args:
+        scored: Documents with scores above 0, best first.
+        relevance: From 0 (unlike alone) to 1 (the order stays).
+        limit: Most documents; None for all.
+
+    Source: Carbonell and Goldstein, SIGIR 1998.
+    """
+    if not 0 <= relevance <= 1:
+        raise ValueError(f"`relevance` must be between 0 and 1, got {relevance}")
+    best = max((score for _, score in scored), default=1.0) or 1.0
+    left = [(document, score / best, _words_of(document)) for document, score in scored]
+    likeness = [0.0] * len(left)
+    taken: list[Document] = []
+    while left and (limit is None or len(taken) < limit):
+        values = [
+            relevance * score - (1 - relevance) * like
+            for (_, score, _), like in zip(left, likeness, strict=True)
+        ]
+        document, _, own = left.pop(place := values.index(max(values)))
+        likeness.pop(place)
+        taken.append(document)
+        likeness = [
+            max(like, _overlap(own, other)) for like, (_, _, other) in zip(likeness, left, strict=True)
+        ]
+    return taken
+
+
+def _words_of(document: Document) -> frozenset[str]:
+    return frozenset(word.folded for word in words(document.page_content))
+
+
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    folded = [word.folded for word in words(text)]
+    return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) or frozenset({tuple(folded)})
+
+
+def _overlap(one: AbstractSet[object], other: AbstractSet[object]) -> float:
+    together = len(one | other)
+    return len(one & other) / together if together else 1.0

@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from fakes import run_in_virtual_time
+from langchain_core.documents import Document
+from search_fakes import FakeIndex, engine, fake_hit, hash_encoders
+
+from ixinfra.errors import RetrievalError
+from ixinfra.tracing_tree import RecordingTracer
+from ixrag.documents import search_report
+from ixrag.query import HeuristicQueryDecomposer, InMemoryGlossary, QueryContext, QueryUnderstandingPipeline
+from ixrag.query.decomposer import QueryDecomposer
+from ixrag.search.engine import HybridRetriever, Limits
+from ixrag.search.fan_out import Deadline
+from ixrag.search.index import Channel
+from ixrag.search.quota import Quota
+from ixrag.search.rerank import Candidate, ScoreMix
+from ixrag.search.telemetry import SearchRecord
+
+FOUND: dict[Channel, Any] = {"dense": ["a", "b", "c"], "sparse": ["b", "a", "d"], "bm25": ["b", "e"]}
+
+
+def ids(documents: Sequence[Document]) -> list[str | None]:
+    return [document.id for document in documents]
+
+
+def search(
+    retriever: HybridRetriever, query: str = "shift planning", **kwargs: Any
+) -> tuple[list[str | None], dict[str, Any]]:
+    async def run() -> tuple[list[str | None], dict[str, Any]]:
+        with search_report() as report:
+            return ids(await retriever.ainvoke(query, **kwargs)), report.facts
+
+    return run_in_virtual_time(run())
+
+
+def states(facts: dict[str, Any]) -> dict[str, str]:
+    return {probe["channel"]: probe["state"] for probe in facts["probes"] if probe["source"] == "query"}
+
+
+def test_the_lists_are_fused_by_reciprocal_rank() -> None:
+    # With k = 10: b = 1/12+1/11+1/11 = .265, a = 1/11+1/12 = .174, e = 1/12, then c and d = 1/13.
+    found, facts = search(engine(FakeIndex(FOUND)))
+    assert found == ["b", "a", "e", "c", "d"]
+    assert states(facts) == {"dense": "found", "sparse": "found", "bm25": "found"}
+    assert facts["index_calls"] == 3
+
+
+def test_documents_carry_rank_tenant_and_kind() -> None:
+    documents = run_in_virtual_time(engine(FakeIndex(FOUND)).ainvoke("q"))
+    assert [d.metadata["rank"] for d in documents] == [1, 2, 3, 4, 5]
+    assert {(d.metadata["tenant"], d.metadata["kind"]) for d in documents} == {("acme", "chunk")}
+
+
+@pytest.mark.parametrize("broken", ["dense", "sparse", "bm25"])
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [
+        pytest.param(RetrievalError("away", reason="unavailable"), "failed", id="down"),
+        pytest.param(RuntimeError("bug"), "failed", id="bug"),
+        pytest.param([], "empty", id="empty"),
+        pytest.param("garbage", "garbage", id="a string"),
+        pytest.param(None, "garbage", id="none"),
+        pytest.param(({"id": 1},), "garbage", id="foreign hits"),
+        pytest.param((fake_hit("x"), fake_hit("x")), "garbage", id="the same passage twice"),
+        pytest.param((fake_hit("x", float("nan")),), "garbage", id="not a number"),
+    ],
+)
+def test_one_broken_index_is_recorded_and_left_out(broken: Channel, fault: Any, state: str) -> None:
+    found, facts = search(engine(FakeIndex({**FOUND, broken: fault})))
+    assert states(facts)[broken] == state
+    expected, _ = search(engine(FakeIndex({**FOUND, broken: []})))
+    assert found == expected
+    assert found
+
+
+@pytest.mark.parametrize("slow", ["dense", "sparse", "bm25"])
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_slow_index_is_not_waited_for(slow: Channel, deaf: bool) -> None:
+    async def run() -> tuple[float, dict[str, Any]]:
+        loop = asyncio.get_running_loop()
+        with search_report() as report:
+            await engine(FakeIndex(FOUND, delays_s={slow: 5.0}, deaf={slow} if deaf else ())).ainvoke("q")
+        return loop.time(), report.facts
+
+    took_s, facts = run_in_virtual_time(run())
+    assert states(facts)[slow] == "late"
+    assert took_s < 0.25
+
+
+def test_deadline_zero_takes_the_first_answer() -> None:
+    index = FakeIndex(FOUND, delays_s={"dense": 0.3, "sparse": 0.2, "bm25": 0.1})
+    found, facts = search(engine(index, limits=Limits(deadline=Deadline(0.0, 2.0))))
+    assert found == ["b", "e"]
+    assert states(facts) == {"dense": "late", "bm25": "found", "sparse": "late"}
+
+
+def test_the_query_is_waited_for_while_nothing_was_found() -> None:
+    found, facts = search(engine(FakeIndex(FOUND, delays_s=dict.fromkeys(FOUND, 1.0))))
+    assert found
+    assert "found" in states(facts).values()
+
+
+def test_no_index_in_time_is_a_timeout() -> None:
+    with pytest.raises(RetrievalError) as caught:
+        search(engine(FakeIndex(FOUND, delays_s=dict.fromkeys(FOUND, 60.0))))
+    assert caught.value.reason == "timeout"
+
+
+def test_all_indexes_down_is_an_error_and_all_empty_is_none() -> None:
+    down = RetrievalError("away", reason="unavailable")
+    with pytest.raises(RetrievalError) as caught:
+        search(engine(FakeIndex(dict.fromkeys(FOUND, down))))
+    assert caught.value.reason == "unavailable"
+    found, facts = search(engine(FakeIndex({"dense": [], "sparse": down, "bm25": []})))
+    assert (found, facts["reason"]) == ([], "nothing_found")
+
+
+def test_nothing_runs_on_after_a_cancelled_search() -> None:
+    index = FakeIndex(FOUND, delays_s=dict.fromkeys(FOUND, 5.0))
+
+    async def run() -> int:
+        task = asyncio.create_task(engine(index).ainvoke("q"))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return index.running
+
+    assert run_in_virtual_time(run()) == 0
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\u200b", "\0"])
+def test_a_blank_query_asks_nobody(blank: str) -> None:
+    index = FakeIndex(FOUND)
+    assert search(engine(index), blank)[0] == []
+    assert index.calls == []
+
+
+def test_words_are_searched_in_the_language_of_the_query_or_not_at_all() -> None:
+    french = FakeIndex(FOUND)
+    search(
+        engine(french, languages={"fr": 9, "en": 3}), "Quel est le prix de la formule pour les restaurants ?"
+    )
+    assert ("bm25", "fr") in french.calls
+    german = FakeIndex(FOUND)
+    _, facts = search(
+        engine(german, languages={"fr": 9, "en": 3}), "Was kostet das für die Filialen und wie lange ist es?"
+    )
+    assert {channel for channel, _ in german.calls} == {"dense", "sparse"}
+    assert facts["left_out"] == ["query/bm25: no_passage_in_language"]
+
+
+def test_keywords_are_searched_as_words() -> None:
+    index = FakeIndex(FOUND)
+    _, facts = search(engine(index), "Oui", ll_keywords=["Brodal"], hl_keywords=["prix"])
+    assert [probe["source"] for probe in facts["probes"]].count("keywords") == 1
+
+
+def test_repeated_passages_are_returned_once() -> None:
+    texts = {
+        "a": "Brodal costs three euros a month for each person.",
+        "b": "BRODAL costs three euros, a month, for each person!",
+    }
+
+    class Repeating(FakeIndex):
+        async def search(self, *args: Any, **kwargs: Any) -> Any:
+            hits = await super().search(*args, **kwargs)
+            return [type(h)(h.id, h.score, Document(texts[h.id], id=h.id)) for h in hits]
+
+    found, _ = search(engine(Repeating({"dense": ["a", "b"], "sparse": ["a", "b"], "bm25": ["a"]})))
+    assert found == ["a"]
+
+
+# --- other forms of the query ---
+
+TWO = "What does the payroll module cost? And how do I export the hours of a month?"
+
+
+def decomposing() -> QueryUnderstandingPipeline:
+    return QueryUnderstandingPipeline(decomposer=HeuristicQueryDecomposer())
+
+
+def test_a_split_query_is_searched_part_by_part_within_twelve_calls() -> None:
+    index = FakeIndex(FOUND)
+    retriever = engine(index, pipelines={"decompose": decomposing()}).with_strategy("decompose", 0.9)
+    _, facts = search(retriever, TWO)
+    assert facts["index_calls"] == len(index.calls) == 9
+    assert [p["source"] for p in facts["probes"]].count("decomposer") == 6
+
+
+class Four(QueryDecomposer):
+    async def decompose(self, ctx: QueryContext, query_text: str) -> list[str]:
+        return [f"part {n}" for n in range(4)]
+
+
+def test_four_parts_never_take_more_than_twelve_calls() -> None:
+    index = FakeIndex(FOUND)
+    pipeline = QueryUnderstandingPipeline(decomposer=Four())
+    _, facts = search(engine(index, pipelines={"decompose": pipeline}, strategy="decompose"))
+    assert len(index.calls) == 12
+    assert all(out.endswith("budget") for out in facts["left_out"])
+
+
+def test_a_strategy_without_components_searches_the_query_alone() -> None:
+    index = FakeIndex(FOUND)
+    search(engine(index, pipelines={"decompose": decomposing()}, strategy="expand"), TWO)
+    assert len(index.calls) == 3
+
+
+def test_synonyms_are_searched_as_words() -> None:
+    index = FakeIndex(FOUND)
+    pipeline = QueryUnderstandingPipeline(glossary=InMemoryGlossary({"hcm": ["human capital management"]}))
+    _, facts = search(engine(index, pipelines={"expand": pipeline}, strategy="expand"), "HCM pricing")
+    assert {(p["channel"], p["source"]) for p in facts["probes"]} >= {("bm25", "glossary")}
+
+
+class Hanging(QueryDecomposer):
+    async def decompose(self, ctx: QueryContext, query_text: str) -> list[str]:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)  # a library that is slow to let go
+        return ["too late"]
+
+
+def test_a_hanging_model_costs_no_more_than_the_deadline() -> None:
+    async def run() -> tuple[float, dict[str, Any], list[str | None]]:
+        pipeline = QueryUnderstandingPipeline(decomposer=Hanging(), timeout_s=None)
+        retriever = engine(FakeIndex(FOUND), pipelines={"decompose": pipeline}, strategy="decompose")
+        with search_report() as report:
+            found = ids(await retriever.ainvoke("q"))
+        return asyncio.get_running_loop().time(), report.facts, found
+
+    took_s, facts, found = run_in_virtual_time(run())
+    assert (facts["forms"], found) == ("late", ["b", "a", "e", "c", "d"])
+    assert took_s < 0.3
+
+
+def test_an_exhausted_quota_searches_the_query_and_says_so() -> None:
+    index = FakeIndex(FOUND)
+    retriever = engine(
+        index, pipelines={"decompose": decomposing()}, strategy="decompose", quota=Quota(calls=1)
+    )
+    search(retriever, TWO)
+    _, facts = search(retriever, TWO)
+    assert facts["forms"] == "quota"
+    assert facts["index_calls"] == 3
+
+
+# --- the last word on the order ---
+
+
+class Reverse:
+    name = "reverse"
+
+    def __init__(self, *, delay_s: float = 0.0, answer: Any = None) -> None:
+        self.delay_s, self.answer = delay_s, answer
+
+    async def scores(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
+        await asyncio.sleep(self.delay_s)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer if self.answer is not None else [float(n) for n in range(len(candidates))]
+
+
+def test_a_reranker_decides_the_order() -> None:
+    found, facts = search(engine(FakeIndex(FOUND), reranker=Reverse()))
+    assert found == ["d", "c", "e", "a", "b"]
+    assert facts["reranker"] == "reverse"
+
+
+@pytest.mark.parametrize(
+    ("reranker", "why"),
+    [
+        pytest.param(Reverse(delay_s=9.0), "TimeoutError", id="late"),
+        pytest.param(Reverse(answer=RuntimeError("x")), "RuntimeError", id="raises"),
+        pytest.param(Reverse(answer=[1.0]), "ValueError", id="too few scores"),
+    ],
+)
+def test_a_broken_reranker_leaves_the_fused_order(reranker: Reverse, why: str) -> None:
+    found, facts = search(engine(FakeIndex(FOUND), reranker=reranker))
+    assert found == ["b", "a", "e", "c", "d"]
+    assert facts["reranker"] == f"reverse: {why}"
+
+
+async def test_the_score_mix_adds_what_each_channel_said() -> None:
+    def candidate(key: str, fused: float, **scores: float) -> Candidate:
+        return Candidate(Document(key, id=key), fused, scores)  # type: ignore[arg-type]  # keys are channels
+
+    three = [
+        candidate("x", 0.3, dense=0.9, bm25=2.0),
+        candidate("y", 0.2, dense=0.8, bm25=6.0),
+        candidate("z", 0.1, dense=0.5),
+    ]
+    mix = ScoreMix({"dense": 0.6, "bm25": 0.4}, fused_weight=0.0)
+    # dense stretched: 1, .75, 0; words: 0, 1 and the last place for z.
+    assert await mix.scores("q", three) == pytest.approx([0.6, 0.45 + 0.4, 0.0])
+    assert await ScoreMix({}, fused_weight=1.0).scores("q", three) == pytest.approx([1.0, 0.5, 0.0])
+    assert await ScoreMix().scores("q", []) == []
+
+
+# --- what others see ---
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.records: list[SearchRecord] = []
+
+    def put(self, record: SearchRecord) -> None:
+        self.records.append(record)
+
+
+def test_a_record_tells_the_whole_search() -> None:
+    sink = Kept()
+    retriever = engine(FakeIndex(FOUND), pipelines={"decompose": decomposing()}, sink=sink)
+    search(retriever.with_strategy("decompose", 0.8), TWO)
+    (record,) = sink.records
+    assert (record.strategy, record.confidence, record.tenant_id) == ("decompose", 0.8, "acme")
+    assert record.selected[0] == record.fused[0][0] == "b"
+    assert record.cost == {"index_calls": 9, "understanding_calls": 1}
+    assert {probe["ids"][0] for probe in record.probes} == {"a", "b"}
+    assert list(record.timings_ms) == ["forms", "fan_out", "fusion", "rerank"]
+
+
+async def test_every_index_call_is_a_span() -> None:
+    tracer = RecordingTracer()
+    with tracer.turn(), tracer.span("agent-knowledge-retriever", "agent"):
+        await engine(FakeIndex({**FOUND, "bm25": RuntimeError("visitor text")})).ainvoke("q")
+    (turn,) = tracer.turns
+    (root,) = turn.spans
+    assert {span.name: (span.status, span.error) for span in root.children} == {
+        "tool-search-dense": ("ok", ""),
+        "tool-search-sparse": ("ok", ""),
+        "tool-search-bm25": ("error", "RuntimeError"),
+    }
+
+
+def test_the_mode_is_passages_alone() -> None:
+    assert HybridRetriever(FakeIndex({}), hash_encoders(), "base").rag_mode == "naive"
