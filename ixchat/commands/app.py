@@ -13,7 +13,10 @@ from ixchat.commands import ask as ask_command
 from ixchat.commands import chat as chat_command
 from ixchat.commands import config as config_command
 from ixchat.commands import demo as demo_command
+from ixchat.commands import doctor as doctor_command
+from ixchat.commands import ingest as ingest_command
 from ixchat.commands import serve as serve_command
+from ixchat.commands import tenants as tenants_command
 from ixchat.commands import understand as understand_command
 from ixinfra.config.loader import get_config
 from ixinfra.config.settings import Settings
@@ -127,6 +130,68 @@ def serve(
 ) -> None:
     """Serve turns over HTTP, with a page at / that shows what each of them searched and why."""
     asyncio.run(serve_command.run(_settings(env, config), console, host=host, port=port))
+
+
+@app.command()
+def ingest(
+    tenant: Annotated[str, typer.Option("--tenant", help="Tenant whose knowledge base it is.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files and folders: md, txt, html, jsonl, csv, pdf, docx.")
+    ] = None,
+    tier: Annotated[
+        str, typer.Option("--tier", help="The tier the tenant should have.", show_default=False)
+    ] = "",
+    glossary: Annotated[
+        Path | None, typer.Option(help="Names that are certain, .toml or .csv.", show_default=False)
+    ] = None,
+    forget: Annotated[
+        list[Path] | None, typer.Option(help="Take out what came from this path.", show_default=False)
+    ] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build again, also with another embedding model.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a knowledge base that was made elsewhere.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on whenever a file changes.")] = False,
+    env: Env = "development",
+    config: ConfigDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a tenant's knowledge base up to date with files; what has not changed costs nothing."""
+    code = asyncio.run(
+        ingest_command.run(
+            _settings(env, config),
+            console,
+            paths=paths or [],
+            tenant=tenant,
+            tier=tier,
+            glossary=glossary,
+            forget=forget or [],
+            rebuild=rebuild,
+            replace=replace,
+            watch=watch,
+            as_json=as_json,
+        )
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def tenants(env: Env = "development", config: ConfigDir = None, as_json: AsJson = False) -> None:
+    """List the tenants: mode, knowledge base, size, embedding model, last ingest."""
+    asyncio.run(tenants_command.run(_settings(env, config), console, as_json=as_json))
+
+
+@app.command()
+def doctor(
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no model, server or tracing host.")] = False,
+    env: Env = "development",
+    config: ConfigDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check Python, packages, configuration, models, stores, tracing and indexes; say what mends them."""
+    raise typer.Exit(asyncio.run(doctor_command.run(env, config, console, offline=offline, as_json=as_json)))
 
 
 @app.command("config")

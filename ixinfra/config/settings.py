@@ -479,3 +479,8 @@ class Settings(Section):
     tenants: dict[Name, TenantConfig] = Field(default_factory=dict)
 
     _source: Source = PrivateAttr(default_factory=Source)
+
+    @property
+    def source(self) -> Source:
+        """Where these settings were read from."""
+        return self._source

@@ -87,6 +87,21 @@ def load_glossary(path: Path) -> InMemoryGlossary:
         raise ConfigError(f"{path}: options.plurals_of: {error}") from error
 
 
+def read_names(path: Path) -> list[tuple[str, tuple[str, ...]]]:
+    """The words of a glossary as names with their other names: each term, and the first word of each group.
+
+    Raises:
+        ConfigError: As for `load_glossary`.
+    """
+    load_glossary(path)
+    text = path.read_text(encoding="utf-8-sig")
+    pairs, groups = _from_toml(path, text)[:2] if path.suffix == ".toml" else (_from_csv(path, text), {})
+    names = {words[0]: tuple(words[1:]) for words in groups.values()}
+    for term, synonym, _ in pairs:
+        names[term] = (*names.get(term, ()), synonym)
+    return [*names.items()]
+
+
 def load_tenant_glossaries(folder: Path) -> TenantGlossary:
     """The glossaries in a folder: `<tenant id>.toml` or `<tenant id>.csv`; `_shared` is for the others.
 
