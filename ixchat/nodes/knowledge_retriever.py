@@ -102,9 +102,8 @@ async def retrieve(
     ):
         async with Lanes(deps.grace_s) as lanes:
             run = TurnRun(turn, deps, plan or choose(turn, deps), lanes, emit or _silent)
-            retrieval = await run.to_the_end()
-        if lanes.abandoned:
-            retrieval = replace(retrieval, problems=[*retrieval.problems, "abandoned_task"])
+            await run.to_the_end()
+        retrieval = run.outcome()
         record = retrieval.record
         span.update(output=record, metadata={"path": retrieval.path, "changed": record["changed"]})
         return retrieval

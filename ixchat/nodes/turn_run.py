@@ -34,19 +34,41 @@ class TurnRun:
     problems: list[str] = field(default_factory=list)
     check: Step | None = None
     redirect: Lane[str | None] | None = None
+    resolution: Resolution | None = None
+    reply: str | None = None
 
-    async def to_the_end(self) -> Retrieval:
+    async def to_the_end(self) -> None:
         """Follow the plan, unless the redirect branch ends the turn first."""
         self.emit({"event": "path", "path": self.plan.path})
         if self.deps.redirect is not None:
             self.redirect = self.lanes.start("redirect", self._ask_redirect)
         try:
-            resolution = await self._resolve_and_search()
+            self.resolution = await self._resolve_and_search()
             await self._wait_for(None, self.deps.redirect_deadline_s)
         except _RedirectedError as redirected:
+            self.reply = redirected.reply
             self.lanes.cancel_all("redirected")
-            return self._finish(Resolution(self.turn.query), redirected.reply)
-        return self._finish(resolution, None)
+
+    def outcome(self) -> Retrieval:
+        """What came of the turn; to be asked once its lanes are closed."""
+        if self.lanes.abandoned:
+            self.problems.append("abandoned_task")
+        for search in self.searches:
+            if search.fate == "running":
+                search.fate = "abandoned"
+        used = next((search for search in self.searches if search.fate == "used"), None)
+        return Retrieval(
+            turn=self.turn,
+            path=self.plan.path,
+            resolution=self.resolution or Resolution(self.turn.query),
+            documents=used.documents if used and self.reply is None else (),
+            searches=self.searches,
+            check=self.check,
+            total_ms=self.clock.ms,
+            rag_mode=self.deps.retriever.rag_mode,
+            redirect=self.reply,
+            problems=self.problems,
+        )
 
     async def _resolve_and_search(self) -> Resolution:
         plan = self.plan
@@ -234,24 +256,6 @@ class TurnRun:
         except Exception as error:  # the host's branch; a broken one must not end the turn
             self.problems.append(f"redirect:{type(error).__name__}")
             return None
-
-    def _finish(self, resolution: Resolution, redirect: str | None) -> Retrieval:
-        for search in self.searches:
-            if search.fate == "running":
-                search.fate = "abandoned"
-        used = next((search for search in self.searches if search.fate == "used"), None)
-        return Retrieval(
-            turn=self.turn,
-            path=self.plan.path,
-            resolution=resolution,
-            documents=used.documents if used and redirect is None else (),
-            searches=self.searches,
-            check=self.check,
-            total_ms=self.clock.ms,
-            rag_mode=self.deps.retriever.rag_mode,
-            redirect=redirect,
-            problems=self.problems,
-        )
 
 
 class _RedirectedError(IxError):
