@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ixrag.ingest.document import Block, Document
 
 _BLANKS = re.compile(r"[^\S\n]+")
+_UNSEEN = re.compile("[\u00ad\u200b\u2060\ufeff]")  # where a browser may break a word
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class Outline:
         """A paragraph, or an entry of a list, which stays with the entries around it."""
         if not text.strip():
             return
-        text = _BLANKS.sub(" ", text).strip()
+        text = _BLANKS.sub(" ", visible(text)).strip()
         follows = bullet and self._paragraphs and self._paragraphs[-1].startswith("- ")
         if follows:
             self._paragraphs[-1] += f"\n- {text}"
@@ -88,4 +89,9 @@ class Outline:
 
 def one_line(text: str) -> str:
     """`text` with every run of blanks and line ends as one blank."""
-    return " ".join(text.split())
+    return " ".join(visible(text).split())
+
+
+def visible(text: str) -> str:
+    """`text` without soft hyphens and blanks of no width, which would part a word from itself."""
+    return _UNSEEN.sub("", text)

@@ -105,7 +105,8 @@ class TermFinder:
     def add_text(self, text: str, lang: str = "") -> None:
         """The text of a passage, and its language where that is known."""
         self._texts += 1
-        tokens = [tokenise(sentence) for sentence in sentences(text)]
+        # What stands in quotation marks is one term, whatever its words are elsewhere.
+        tokens = [tokenise(sentence) for sentence in sentences(_QUOTED.sub(" , ", text))]
         is_german = lang == "de" if lang else _looks_german(tokens)
         for sentence in tokens:
             self._count(sentence)

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ixinfra.errors import DatasetError
 from ixrag.ingest.document import Block, Document
+from ixrag.ingest.outline import visible
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _PARAGRAPH = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
@@ -39,7 +40,7 @@ def decoded(data: bytes, declared: str = "") -> str:
 def tidy(text: str) -> str:
     """Lines without blanks at their ends, paragraphs one empty line apart."""
     lines = "\n".join(line.rstrip() for line in text.split("\n"))
-    return _PARAGRAPH.sub("\n\n", lines).strip()
+    return _PARAGRAPH.sub("\n\n", visible(lines)).strip()
 
 
 def title_of(name: str) -> str:
