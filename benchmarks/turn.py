@@ -12,38 +12,16 @@ import argparse
 import asyncio
 import statistics
 import time
-from typing import Any
-
-from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langgraph.graph import START, StateGraph
 
 from benchmarks.timing import percentile
+from benchmarks.traffic import MESSAGES, StubEngine, pass_through_graph
 from ixchat.graph import build_retrieval_graph
 from ixchat.nodes.knowledge_retriever import Deps
-from ixchat.state import ChatContext, RetrievalInput, RetrievalOutput, RetrievalState
+from ixchat.state import ChatContext
 from ixchat.utils.resolution import Resolution, Resolver, Turn
-from ixinfra.config.settings import RagMode
 
 SEARCH_S = 0.100
 CHECK_S = 0.030
-MESSAGES: list[AnyMessage] = [
-    HumanMessage("Quels modules proposez-vous ?"),
-    AIMessage("Nous proposons Badgeo, un module de badgeuse."),
-    HumanMessage("Quelles enseignes l'ont déjà installée ?"),
-]
-
-
-class SleepingRetriever:
-    """Takes `SEARCH_S` seconds and finds one passage."""
-
-    @property
-    def rag_mode(self) -> RagMode:
-        return "mix"
-
-    async def ainvoke(self, input: str, **_kwargs: Any) -> list[Document]:
-        await asyncio.sleep(SEARCH_S)
-        return [Document("a passage", metadata={"kind": "chunk"})]
 
 
 def checks(decision: str) -> Resolver:
@@ -58,32 +36,19 @@ def checks(decision: str) -> Resolver:
     return resolve
 
 
-def pass_through() -> Any:
-    """The same graph around a node that searches and does nothing else."""
-    retriever = SleepingRetriever()
-
-    async def node(state: RetrievalInput) -> RetrievalOutput:
-        return {"documents": await retriever.ainvoke(str(state["messages"][-1].content))}
-
-    graph = StateGraph(
-        RetrievalState, ChatContext, input_schema=RetrievalInput, output_schema=RetrievalOutput
-    )
-    graph.add_node("retrieval_node", node)
-    graph.add_edge(START, "retrieval_node")
-    return graph.compile()
-
-
 async def measure(turns: int, repeats: int) -> dict[str, list[list[float]]]:
     """Milliseconds per turn: for each kind, one list per repeat; kinds alternate turn by turn."""
     graphs = {
-        "pass-through": pass_through(),
-        "off": build_retrieval_graph(Deps(SleepingRetriever(), enabled=False)),
-        "keep": build_retrieval_graph(Deps(SleepingRetriever(), reference_resolver=checks("keep"))),
-        "ambiguous": build_retrieval_graph(Deps(SleepingRetriever(), reference_resolver=checks("ambiguous"))),
-        "resolve": build_retrieval_graph(Deps(SleepingRetriever(), reference_resolver=checks("resolve"))),
+        "pass-through": pass_through_graph(SEARCH_S),
+        "off": build_retrieval_graph(Deps(StubEngine(SEARCH_S), enabled=False)),
+        "keep": build_retrieval_graph(Deps(StubEngine(SEARCH_S), reference_resolver=checks("keep"))),
+        "ambiguous": build_retrieval_graph(
+            Deps(StubEngine(SEARCH_S), reference_resolver=checks("ambiguous"))
+        ),
+        "resolve": build_retrieval_graph(Deps(StubEngine(SEARCH_S), reference_resolver=checks("resolve"))),
     }
     for graph in graphs.values():
-        await graph.ainvoke({"messages": MESSAGES}, context=ChatContext())
+        await graph.ainvoke({"messages": MESSAGES["resolve"]}, context=ChatContext())
     samples: dict[str, list[list[float]]] = {name: [] for name in graphs}
     for _ in range(repeats):
         for name in graphs:
@@ -91,7 +56,7 @@ async def measure(turns: int, repeats: int) -> dict[str, list[list[float]]]:
         for _ in range(turns):
             for name, graph in graphs.items():
                 started = time.perf_counter()
-                await graph.ainvoke({"messages": MESSAGES}, context=ChatContext())
+                await graph.ainvoke({"messages": MESSAGES["resolve"]}, context=ChatContext())
                 samples[name][-1].append((time.perf_counter() - started) * 1000)
     return samples
 
