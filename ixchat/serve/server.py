@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from socket import socket
@@ -45,7 +46,10 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop on SIGINT and SIGTERM, and let whoever opened the tenants close them: uvicorn's own way
-        raises the signal again, which ends the process before that."""
+        raises the signal again, which ends the process before that. In a thread, signals are the host's."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
         caught = (signal.SIGINT, signal.SIGTERM)
         for number in caught:
