@@ -79,7 +79,7 @@ def mixed_folder(folder: Path, files: int) -> None:
         part.mkdir(exist_ok=True)
         name, before = f"Kelvara{number}", f"Kelvara{max(number - 1, 0)}"
         says = f"{name} is a module of Orvelle. It costs {number} euros a month. In every shop {name} needs {before}."
-        kind = ("md", "html", "txt", "csv", "jsonl", "md", "html", "docx", "pdf", "txt")[number % 10]
+        kind = _kind(number)
         (part / f"page{number}.{kind}").write_bytes(_content(kind, name, says, number))
     (folder / "broken.jsonl").write_text('{"text": "no end', encoding="utf-8")
     (folder / "old.txt").write_bytes("Prix réduit".encode("latin-1"))
@@ -88,10 +88,14 @@ def mixed_folder(folder: Path, files: int) -> None:
     (folder / ".hidden.md").write_text("# Secret", encoding="utf-8")
 
 
+def _kind(number: int) -> str:
+    return ("md", "html", "txt", "csv", "jsonl", "md", "html", "docx", "pdf", "txt")[number % 10]
+
+
 def _content(kind: str, name: str, says: str, number: int) -> bytes:
     match kind:
         case "md":
-            link = f"[the one before](../part{(number - 1) % 5}/page{number - 1}.html)"
+            link = f"[the one before](../part{(number - 1) % 5}/page{number - 1}.{_kind(number - 1)})"
             return f"# {name}\n\n{says} See {link}.\n\n## Support\n\nCall us about **{name}**.\n".encode()
         case "html":
             return (

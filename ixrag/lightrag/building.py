@@ -74,9 +74,10 @@ async def build_knowledge_base(
         previous = await _readable_manifest(records)
         if previous and not rebuild and await _is_built(previous, content, records):
             return previous
-        # A name of its own for a repeated build, which LightRAG would mix with the old one in memory,
-        # and on a server, where a build that was interrupted leaves rows behind.
-        once = rebuild or STORES[database.storage].has_server
+        # A name of its own for a repeated build, which LightRAG would mix with the old one in memory; for
+        # extraction, which skips documents it remembers; and on a server, where a build that was
+        # interrupted leaves rows behind.
+        once = rebuild or extractor is not None or STORES[database.storage].has_server
         workspace = f"{content}-{secrets.token_hex(3)}" if once else content
         part = folder / f".part-{os.getpid()}-{secrets.token_hex(4)}"
         site = _Site(part, config, embedder, database)
