@@ -13,6 +13,7 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from ixrag.ingest.readers.plain import title_of
 from ixrag.ingest.split import Cut, sentences
 from ixrag.ingest.terms import Term, TermFinder
 from ixrag.lightrag.corpus import Entity, Relation
@@ -106,7 +107,8 @@ def _terms(cuts: Sequence[Cut], glossary: Sequence[GlossaryTerm]) -> list[Term]:
         finder.add_known(term.name, term.kind)
     for passage, block in cuts:
         for heading in passage.title.split(" › "):
-            finder.add_heading(heading)
+            if heading != title_of(passage.source):  # a file's name is no name of a thing
+                finder.add_heading(heading)
         finder.add_text(passage.text, passage.lang)
         for marked in block.terms:
             finder.add_marked(marked)
