@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -16,7 +17,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from ixchat.chat_routing import chat_model
+from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.answer import write_answer
+from ixchat.nodes.deps import Resolvers
 from ixchat.nodes.knowledge_retriever import Deps, OneTenant, Tenants, retrieval_node
 from ixchat.state import (
     ChatContext,
@@ -31,7 +34,6 @@ from ixchat.understanding import memory_text_resolver, open_understanding
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
-from ixchat.utils.resolution import Resolver
 from ixinfra.config.settings import ModelsConfig, Settings
 from ixinfra.embeddings import Embedder, build_embedder
 from ixinfra.errors import UnknownTenantError
@@ -163,41 +165,29 @@ async def open_tenant(
         embedder = GivenVectors(embedder)
     understanding = await asyncio.to_thread(open_understanding, settings, tenant_id, embedder)
     from_memory = memory_text_resolver(settings) if settings.query_rewriter.strategy == "memory" else None
-    if tenant.knowledge_base == SAMPLE_NAME:
-        if announce:
-            announce(f"opening the sample knowledge base {SAMPLE_NAME!r} (built on first use)")
-        await build_knowledge_base(
-            sample_corpus(),
-            SAMPLE_NAME,
-            config=settings.lightrag,
-            embedder=embedder,
-            database=settings.vector_database,
-        )
-    base = await open_knowledge_base(
-        tenant.knowledge_base,
-        config=settings.lightrag,
-        embedder=embedder,
-        database=settings.vector_database,
-        keyword_model=chat_model(models, "lightrag_keyword"),
-        keyword_timeout_s=models.lightrag_keyword.timeout_s,
-    )
+    base = await _open_knowledge_base(settings, tenant.knowledge_base, embedder, announce)
     retriever = LightRAGRetriever(
         knowledge_base=base,
         rag_mode=tenant.rag_mode,
         tenant_id=tenant_id,
         company_name=tenant.company_name,
     )
-    text, keywords, reference = build_resolvers(models, base)
+    local = local_resolvers(base)
+    routed = build_resolvers(models, local)
     deps = Deps(
         understanding.around(retriever) if understanding else retriever,
-        text_resolver=from_memory or text,
-        keyword_resolver=keywords,
-        reference_resolver=reference,
+        text_resolver=from_memory or routed.text,
+        keyword_resolver=routed.keywords,
+        reference_resolver=routed.reference,
         enabled=settings.query_rewriter.enabled,
         tenant_id=tenant_id,
         company_name=tenant.company_name,
         language=tenant.language,
         tracer=tracer,
+        local=local,
+        foresee=None if routed.reference == local.reference else local.reference,
+        ahead=AheadBudget(settings.query_rewriter.ahead_share),
+        fused=settings.query_rewriter.fused,
         answer_model=chat_model(models, "answer"),
         short_reply_deadline_s=models.query_rewriter.timeout_s + DEADLINE_MARGIN_S,
         reference_deadline_s=models.query_reference.timeout_s + DEADLINE_MARGIN_S,
@@ -211,20 +201,51 @@ async def open_tenant(
     return OpenTenant(deps, close)
 
 
-def build_resolvers(models: ModelsConfig, base: KnowledgeBase) -> tuple[Resolver, Resolver, Resolver]:
-    """The resolvers of one tenant, by the routes: text query, graph keywords, reference check.
+def local_resolvers(base: KnowledgeBase) -> Resolvers:
+    """The resolvers that need no model: rules and the names of the knowledge base."""
+    local = LocalResolver(base.name_index)
+    return Resolvers(text=local.search_query, keywords=local.keyword_query, reference=local.reference)
+
+
+def build_resolvers(models: ModelsConfig, local: Resolvers) -> Resolvers:
+    """The resolvers of one tenant, by the routes; those of a local route are `local`'s.
 
     Raises:
         ConfigError: A model route cannot be built.
     """
-    local = LocalResolver(base.name_index)
-    rewriter = chat_model(models, "query_rewriter")
-    checker = chat_model(models, "query_reference")
+    rewriter, checker = chat_model(models, "query_rewriter"), chat_model(models, "query_reference")
     reply_s, check_s = models.query_rewriter.timeout_s, models.query_reference.timeout_s
-    return (
-        partial(resolve_search_query, model=rewriter, timeout_s=reply_s) if rewriter else local.search_query,
-        partial(build_keyword_query, model=rewriter, timeout_s=reply_s) if rewriter else local.keyword_query,
-        partial(resolve_reference, model=checker, timeout_s=check_s) if checker else local.reference,
+    if rewriter is not None:
+        local = replace(
+            local,
+            text=partial(resolve_search_query, model=rewriter, timeout_s=reply_s),
+            keywords=partial(build_keyword_query, model=rewriter, timeout_s=reply_s),
+        )
+    if checker is not None:
+        local = replace(local, reference=partial(resolve_reference, model=checker, timeout_s=check_s))
+    return local
+
+
+async def _open_knowledge_base(
+    settings: Settings, name: str, embedder: Embedder, announce: Callable[[str], None] | None
+) -> KnowledgeBase:
+    if name == SAMPLE_NAME:
+        if announce:
+            announce(f"opening the sample knowledge base {SAMPLE_NAME!r} (built on first use)")
+        await build_knowledge_base(
+            sample_corpus(),
+            SAMPLE_NAME,
+            config=settings.lightrag,
+            embedder=embedder,
+            database=settings.vector_database,
+        )
+    return await open_knowledge_base(
+        name,
+        config=settings.lightrag,
+        embedder=embedder,
+        database=settings.vector_database,
+        keyword_model=chat_model(settings.models, "lightrag_keyword"),
+        keyword_timeout_s=settings.models.lightrag_keyword.timeout_s,
     )
 
 

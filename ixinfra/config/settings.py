@@ -123,6 +123,15 @@ class QueryRewriterConfig(Section):
         "messages",
         description='What a text query is made from: the last "messages", or the thread\'s working "memory".',
     )
+    fused: StrictBool = Field(
+        False, description="Search the visitor's own words beside every resolved text, and fuse both rankings."
+    )
+    ahead_share: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Most turns whose likely name is searched while a model still checks; 0 is none, 1 all.",
+    )
 
 
 class ModelRoute(Section):

@@ -16,6 +16,7 @@ import pytest
 from fakes import FakeRetriever, HashEmbedder, ScriptedModel
 from langchain_core.messages import AIMessage, HumanMessage
 
+from ixchat.effort import with_effort
 from ixchat.graph import build_chat_graph, build_retrieval_graph, open_tenant
 from ixchat.nodes.knowledge_retriever import Deps, choose, retrieve
 from ixchat.nodes.record import Retrieval
@@ -23,7 +24,7 @@ from ixchat.state import ChatContext
 from ixchat.tenants import OpenTenant, TenantRegistry
 from ixchat.utils.history import turn_from
 from ixinfra.config.loader import get_config
-from ixinfra.config.settings import Settings
+from ixinfra.config.settings import ModelRoute, Settings
 from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing_tree import RecordingTracer, SpanRecord
 from ixrag.lightrag.knowledge_base import build_knowledge_base, open_knowledge_base
@@ -243,6 +244,25 @@ async def test_the_chat_graph_streams_a_models_answer(registry: TenantRegistry) 
     prompt = model.asked[0]
     assert [message.content for message in prompt[1:]] == [message.content for message in messages]
     assert "Affluvane" not in str(prompt[3].content), "the resolved query leaked into the answer prompt"
+
+
+async def test_a_model_route_lets_the_local_resolver_foresee(settings: Settings) -> None:
+    route = ModelRoute(model="openai:small", base_url="http://127.0.0.1:9/v1", timeout_s=0.5)
+    models = settings.models.model_copy(update={"query_reference": route})
+    routed = settings.model_copy(update={"models": models})
+    tenant = await open_tenant(routed, "advanced", embedder=HashEmbedder(dim=2048), tracer=RecordingTracer())
+    try:
+        turn = turn_from(FOLLOW_UP, OFFER, company_name="Velmora", tenant_id="advanced")
+        full = with_effort(tenant.deps, "full")
+        retrieval = await retrieve(turn, full)
+        local = await retrieve(turn, with_effort(tenant.deps, "local"))
+    finally:
+        await tenant.close()
+    assert [search.step.name for search in retrieval.searches] == ["early search", "ahead search"]
+    assert retrieval.searches[1].query.endswith("— Affluvane")
+    assert retrieval.resolution.fallback == "model_error", "the server refuses; the visitor's words are used"
+    assert retrieval.record["query"] == FOLLOW_UP
+    assert local.record["entity"] == "Affluvane"
 
 
 async def test_an_unknown_tenant_is_refused_by_name(registry: TenantRegistry) -> None:
