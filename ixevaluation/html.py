@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Sequence
 from html import escape
@@ -10,6 +11,7 @@ from html import escape
 from ixevaluation.compare import Comparison, Effect, ItemDelta
 from ixevaluation.records import Record
 from ixevaluation.report import ArmFacts, Section, counted, fact_lines, heading, number
+from ixevaluation.stats import detectable_effect
 
 ROW_PX = 26
 LABEL_PX = 230
@@ -44,38 +46,32 @@ def render_html(sections: Sequence[Section], *, title: str = "Query resolution, 
     )
 
 
-def forest_plot(rows: Sequence[tuple[str, Effect]], *, detectable: float | None = None) -> str:
-    """Paired deltas with their intervals as inline SVG; the band is what the set can detect.
+def forest_plot(rows: Sequence[tuple[str, Effect]]) -> str:
+    """Paired deltas with their intervals as inline SVG; the band of a row is what it can detect.
 
     Args:
         rows: Label and effect, top to bottom; effects without an interval get a point alone.
-        detectable: Half width of the band around zero; None draws none.
     """
     reach = max([0.02, *(_reach(effect) for _, effect in rows)]) * 1.1
-    height = ROW_PX * (len(rows) + 1) + 8
-    width = LABEL_PX + PLOT_PX + NUMBERS_PX
+    width, height = LABEL_PX + PLOT_PX + NUMBERS_PX, ROW_PX * (len(rows) + 1) + 8
+    bottom = ROW_PX * len(rows) + 4
     centre = LABEL_PX + PLOT_PX / 2
 
     def x(value: float) -> float:
-        return round(centre + value / reach * PLOT_PX / 2, 1)
+        inside = max(-reach, min(reach, value))
+        return round(centre + inside / reach * PLOT_PX / 2, 1)
 
-    parts = [
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="Paired difference and 95 % interval of {len(rows)} comparisons">'
-    ]
-    bottom = ROW_PX * len(rows) + 4
-    if detectable is not None and detectable < reach:
-        parts.append(
-            f'<rect x="{x(-detectable)}" y="0" width="{x(detectable) - x(-detectable):.1f}" height="{bottom}" fill="var(--band)"/>'
-        )
-    parts.append(f'<line x1="{centre}" x2="{centre}" y1="0" y2="{bottom}" stroke="var(--soft)"/>')
-    for position, (label, effect) in enumerate(rows):
-        parts.append(_plot_row(label, effect, ROW_PX * position + ROW_PX / 2, x))
-    parts += [
+    axis = [
         f'<text x="{x(value)}" y="{bottom + 16}" text-anchor="middle">{value:+.2f}</text>'
         for value in (-reach / 1.1, 0.0, reach / 1.1)
     ]
-    return "".join([*parts, "</svg>"])
+    lines = [_plot_row(label, effect, ROW_PX * (row + 0.5), x) for row, (label, effect) in enumerate(rows)]
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="Paired difference and 95 % interval of {len(rows)} comparisons">'
+        f"{''.join(lines)}"
+        f'<line x1="{centre}" x2="{centre}" y1="0" y2="{bottom}" stroke="var(--soft)"/>{"".join(axis)}</svg>'
+    )
 
 
 def word_diff(before: str, after: str) -> str:
@@ -97,10 +93,9 @@ def _section(section: Section) -> str:
     parts = [f"<section><h2>{escape(heading(section))}</h2>", _verdicts(section)]
     if section.comparisons:
         rows = [(f"{c.treated} (n {c.effect.n})", c.effect) for c in section.comparisons]
-        widest = max(c.detectable for c in section.comparisons)
         parts.append(
             f'<div class="card"><p class="soft">Difference to {escape(section.control)}, paired by item. '
-            f"Grey: below what this set detects at 80 % power.</p>{forest_plot(rows, detectable=widest)}</div>"
+            f"Grey: too small for this many items to detect at 80 % power.</p>{forest_plot(rows)}</div>"
         )
     parts.append(_arms_table(section.arms))
     parts += [_comparison(comparison) for comparison in section.comparisons]
@@ -195,14 +190,17 @@ def _why(record: Record) -> str:
 def _plot_row(label: str, effect: Effect, y: float, x: Callable[[float], float]) -> str:
     css = "var(--ink)"
     text = f"{effect.delta:+.3f}"
-    whisker = ""
+    band = whisker = ""
+    if math.isfinite(effect.se):
+        left, right = x(-detectable_effect(effect.se)), x(detectable_effect(effect.se))
+        band = f'<rect x="{left}" y="{y - 9}" width="{right - left:.1f}" height="18" fill="var(--band)"/>'
     if effect.interval:
         low, high = effect.interval.low, effect.interval.high
         css = "var(--good)" if low > 0 else "var(--bad)" if high < 0 else "var(--ink)"
         whisker = f'<line x1="{x(low)}" x2="{x(high)}" y1="{y}" y2="{y}" stroke="{css}" stroke-width="2"/>'
         text += f" [{low:+.3f}, {high:+.3f}]"
     return (
-        f'<text x="0" y="{y + 4}">{escape(label[:34])}</text>{whisker}'
+        f'{band}<text x="0" y="{y + 4}">{escape(label[:34])}</text>{whisker}'
         f'<circle cx="{x(effect.delta)}" cy="{y}" r="5" fill="{css}"/>'
         f'<text x="{LABEL_PX + PLOT_PX + 12}" y="{y + 4}">{text}</text>'
     )

@@ -85,7 +85,10 @@ def build_report(runs: Sequence[Run], *, control: str = CONTROL, metric: str | N
     for run in runs:
         m = run.manifest
         groups.setdefault((m.dataset, m.dataset_sha256, m.engine, m.rag_mode, m.judge), []).append(run)
-    return [_section(group, control, metric) for group in groups.values()]
+    return [
+        _section(sorted(group, key=lambda run: run.manifest.arm != control), control, metric)
+        for group in groups.values()
+    ]
 
 
 def describe_arm(run: Run, metric: str) -> ArmFacts:

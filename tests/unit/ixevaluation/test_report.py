@@ -154,8 +154,8 @@ def test_the_page_is_one_well_formed_file_that_asks_nobody(run: Any) -> None:
 
 def test_forest_plot_puts_positive_effects_right_of_zero(run: Any) -> None:
     result = compare(run("off", BASE), run("new", BETTER))
-    svg = forest_plot([("new", result.effect)], detectable=0.01)
-    zero = re.search(r'<line x1="([\d.]+)"', svg)
+    svg = forest_plot([("new", result.effect)])
+    zero = re.search(r'<line x1="([\d.]+)" x2="\1" y1="0"', svg)
     point = re.search(r'<circle cx="([\d.]+)"', svg)
     assert zero
     assert point
