@@ -1,9 +1,10 @@
 """Needs the conversation: decides what a turn should search for, and searches."""
 
 from ixchat.graph import build_chat_graph, build_retrieval_graph, open_tenants
-from ixchat.nodes.knowledge_retriever import Deps, Plan, choose, retrieve
+from ixchat.nodes.knowledge_retriever import Deps, Plan, Tenants, choose, retrieve
 from ixchat.nodes.record import Retrieval
 from ixchat.state import ChatContext
+from ixchat.streaming import stream_graph
 from ixchat.utils.history import turn_from
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query, resolve_reference, should_resolve
@@ -17,6 +18,7 @@ __all__ = [
     "Resolution",
     "Resolver",
     "Retrieval",
+    "Tenants",
     "Turn",
     "build_chat_graph",
     "build_keyword_query",
@@ -27,5 +29,6 @@ __all__ = [
     "resolve_search_query",
     "retrieve",
     "should_resolve",
+    "stream_graph",
     "turn_from",
 ]
