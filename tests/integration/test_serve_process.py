@@ -64,8 +64,15 @@ class Process:
     def end(self, number: int = signal.SIGTERM) -> int:
         self._popen.send_signal(number)
         code = self._popen.wait(60)
-        self._reader.join(10)
+        self.close()
         return code
+
+    def close(self) -> None:
+        self._popen.kill()
+        self._popen.wait()
+        self._reader.join(10)
+        if self._popen.stdout is not None:
+            self._popen.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(folder: Path) -> Iterator[Process]:
     process = Process(folder)
     yield process
-    if process._popen.poll() is None:
-        process._popen.kill()
+    process.close()
 
 
 def test_it_serves_the_sample_and_ends_when_told_to(served: Process) -> None:
