@@ -36,13 +36,13 @@ async def run(settings: Settings, console: Console, *, host: str, port: int | No
         if error.name not in {"starlette", "uvicorn"}:
             raise
         raise MissingExtraError(f"`ix serve` needs {error.name}: pip install 'ixchat[cli,serve]'") from None
-    logging.basicConfig(format="%(levelname)s: %(message)s")
-    logging.getLogger("ixchat").setLevel(logging.INFO)
     spans = RecentSpans() if settings.serve.playground else None
     tracer = build_tracer(settings.tracing, environment=settings.env, also=[spans] if spans else ())
     host = host or settings.serve.host
     async with open_tenants(settings, tracer=tracer) as tenants:
         app = build_app(settings, tenants, tracer=tracer, spans=spans)
+        logging.basicConfig(format="%(levelname)s: %(message)s")
+        logging.getLogger("ixchat").setLevel(logging.INFO)
         if settings.serve.api_key_env is None and not _is_loopback(host):
             console.print(
                 f"ix: anyone who reaches {host} may ask: serve.api_key_env names no key", style="yellow"

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,10 @@ def test_an_example_prints_what_the_page_says(name: str, environment: dict[str, 
     assert f"```text\n{printed}```" in PAGE
 
 
-def test_an_engine_of_ones_own_takes_three_lines(environment: dict[str, str]) -> None:
+def test_an_engine_of_ones_own_takes_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
     *_, own_engine = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert f"prints `{run(environment, '-c', own_engine).strip()}`" in PAGE
+    exec(compile(own_engine, "embedding.md", "exec"), {"__name__": "own_engine"})
+    assert f"prints `{capsys.readouterr().out.strip()}`" in PAGE
 
 
 # ---- a web application
@@ -224,14 +225,16 @@ def _answers(address: str, process: subprocess.Popen[bytes], timeout_s: float) -
     return False
 
 
-def client_of(address: str) -> Any:
+@pytest.fixture
+async def client(dev_server: tuple[str, Path]) -> AsyncIterator[Any]:
+    """The SDK's client of the server."""
     from langgraph_sdk import get_client
 
-    return get_client(url=address)
+    async with get_client(url=dev_server[0]) as opened:
+        yield opened
 
 
-async def test_langgraph_server_runs_and_streams_the_example(dev_server: tuple[str, Path]) -> None:
-    client = client_of(dev_server[0])
+async def test_langgraph_server_runs_and_streams_the_example(client: Any) -> None:
     ask: dict[str, Any] = {"input": {"messages": CHAT}, "context": {"tenant_id": "advanced"}}
     state = await client.runs.wait(None, "ix", **ask)
     assert state["retrieval"]["query"] == RESOLVED
@@ -245,20 +248,20 @@ async def test_langgraph_server_runs_and_streams_the_example(dev_server: tuple[s
     assert told[-1] == "documents"
 
 
-async def test_langgraph_server_remembers_a_thread(dev_server: tuple[str, Path]) -> None:
-    client = client_of(dev_server[0])
+async def test_langgraph_server_remembers_a_thread(client: Any) -> None:
     thread = (await client.threads.create())["thread_id"]
     context = {"tenant_id": "advanced"}
     await client.runs.wait(thread, "ix", input={"messages": CHAT[:2]}, context=context)
     state = await client.runs.wait(thread, "ix", input={"messages": CHAT[2:]}, context=context)
-    assert state["retrieval"]["query"] == RESOLVED
+    assert state["retrieval"]["path"] == "reference", "the first turn was not remembered"
     stored = (await client.threads.get_state(thread))["values"]
     assert stored["retrieval"] == state["retrieval"]
 
 
-async def test_cancelling_a_run_of_langgraph_server_cancels_its_search(dev_server: tuple[str, Path]) -> None:
-    address, folder = dev_server
-    client = client_of(address)
+async def test_cancelling_a_run_of_langgraph_server_cancels_its_search(
+    client: Any, dev_server: tuple[str, Path]
+) -> None:
+    _, folder = dev_server
     thread = (await client.threads.create())["thread_id"]
     run_ = await client.runs.create(
         thread, "slow", input={"messages": [{"role": "user", "content": "cancel me"}]}
@@ -269,9 +272,10 @@ async def test_cancelling_a_run_of_langgraph_server_cancels_its_search(dev_serve
     assert "cancel me" in await _cancelled_in(folder, "cancel me")
 
 
-async def test_a_second_message_stops_the_first_on_langgraph_server(dev_server: tuple[str, Path]) -> None:
-    address, folder = dev_server
-    client = client_of(address)
+async def test_a_second_message_stops_the_first_on_langgraph_server(
+    client: Any, dev_server: tuple[str, Path]
+) -> None:
+    _, folder = dev_server
     thread = (await client.threads.create())["thread_id"]
     first = await client.runs.create(
         thread, "slow", input={"messages": [{"role": "user", "content": "first"}]}
