@@ -198,7 +198,7 @@ async def open_tenant(
         if understanding:
             await understanding.close()
 
-    return OpenTenant(deps, close)
+    return OpenTenant(deps, close, base.is_newest)
 
 
 def local_resolvers(base: KnowledgeBase) -> Resolvers:

@@ -175,6 +175,11 @@ class KnowledgeBase:
             raise self._is_closed()
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
+    async def is_newest(self) -> bool:
+        """Whether no newer build has been published since this one was opened."""
+        async with open_records(self.name, self.config, self._shared.database) as records:
+            return await read_manifest(records) == self.manifest
+
     async def close(self) -> None:
         """Cancel this handle's searches and, if nobody else uses it, stop LightRAG.
 
@@ -263,6 +268,7 @@ class _Shared:
     key: tuple[object, ...]
     manifest: Manifest
     config: LightRAGConfig
+    database: VectorDatabaseConfig
     rag: Any
     catalog: Catalog
     name_index: NameIndex
@@ -326,7 +332,7 @@ async def _start(
         )
     key = (manifest, name, config, embedder, database, keyword_model, keyword_timeout_s)
     loop = asyncio.get_running_loop()
-    return _Shared(key, manifest, config, rag, catalog, name_index, role is not None, loop, guard)
+    return _Shared(key, manifest, config, database, rag, catalog, name_index, role is not None, loop, guard)
 
 
 async def _stop_when_cancelled(rag: Any) -> None:

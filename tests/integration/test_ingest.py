@@ -321,3 +321,18 @@ async def test_a_dead_model_publishes_nothing(tmp_path: Path) -> None:
         with pytest.raises(KnowledgeBaseError, match="answered none of 3 calls"):
             await ingest(plan, HashEmbedder())
     assert await found(plan, "Brodal", mode="mix")
+
+
+async def test_an_open_knowledge_base_knows_that_a_newer_build_exists(tmp_path: Path) -> None:
+    docs = write(tmp_path / "docs", FEW)
+    plan = plan_for(tmp_path)
+    await ingest(plan, HashEmbedder())
+    base = await open_knowledge_base(plan.name, config=plan.config, embedder=HashEmbedder())
+    try:
+        assert await base.is_newest()
+        write(docs, {"new.txt": "Tarvo sends letters."})
+        await ingest(plan, HashEmbedder())
+        assert not await base.is_newest()
+        assert await passages(base, "Brodal", "naive")
+    finally:
+        await base.close()

@@ -142,3 +142,82 @@ def test_a_cancelled_turn_does_not_stop_the_opening_others_wait_for() -> None:
 
     run(main)
     assert opener.opened == ["a"]
+
+
+class Rebuilt(Opener):
+    """Each opening gives the next build; the one before is no longer current."""
+
+    async def __call__(self, tenant_id: str) -> OpenTenant:
+        tenant = await super().__call__(tenant_id)
+        build = len(self.opened)
+
+        async def is_current() -> bool:
+            return build > 1
+
+        deps = Deps(FakeRetriever([f"build {build}"]), tenant_id=tenant_id)
+        return OpenTenant(deps, tenant.close, is_current)
+
+
+async def build_of(registry: TenantRegistry) -> str:
+    async with registry.lend("a") as deps:
+        return (await deps.retriever.ainvoke("anything"))[0].page_content
+
+
+def test_a_new_build_is_taken_up_without_a_turn_waiting_for_it() -> None:
+    opener = Rebuilt()
+    registry = TenantRegistry(opener, refresh_s=10.0)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert await build_of(registry) == "build 1"
+        await asyncio.sleep(5)
+        assert await build_of(registry) == "build 1"
+        assert opener.opened == ["a"]
+        await asyncio.sleep(6)
+        async with registry.lend("a") as held:
+            await asyncio.sleep(1)
+            started_s = loop.time()
+            assert await build_of(registry) == "build 2"
+            assert loop.time() == started_s
+            assert opener.closed == []
+            assert (await held.retriever.ainvoke("x"))[0].page_content == "build 1"
+        await asyncio.sleep(1)
+        assert opener.closed == ["a"]
+        await asyncio.sleep(20)
+        assert await build_of(registry) == "build 2"
+        await registry.close()
+
+    run(main)
+    assert (opener.opened, opener.closed) == (["a", "a"], ["a", "a"])
+
+
+def test_a_new_build_that_cannot_be_opened_leaves_the_old_one() -> None:
+    opener = Rebuilt()
+    registry = TenantRegistry(opener, refresh_s=1.0)
+
+    async def main() -> None:
+        await build_of(registry)
+        opener.failures = 1
+        await asyncio.sleep(2)
+        await build_of(registry)
+        await asyncio.sleep(0.5)
+        assert await build_of(registry) == "build 1"
+        await registry.close()
+
+    run(main)
+    assert opener.closed == ["a"]
+
+
+def test_closing_while_a_new_build_is_opened_closes_both() -> None:
+    opener = Rebuilt()
+    registry = TenantRegistry(opener, refresh_s=1.0)
+
+    async def main() -> None:
+        await build_of(registry)
+        await asyncio.sleep(2)
+        await build_of(registry)
+        await asyncio.sleep(0.05)  # half way through the opening
+        await registry.close()
+
+    run(main)
+    assert (opener.opened, opener.closed) == (["a", "a"], ["a", "a"])
