@@ -23,6 +23,7 @@ MAX_PHRASE_WORDS = 5
 _CLOSERS = "\"'”’»›)\\]}*_"
 _STOP = re.compile(rf"[.!?…؟;։।]+[{_CLOSERS}]*(?=\s)|[。！？｡]+[」』）]*")
 _LAST_TOKEN = re.compile(r"\S+\Z")
+_DASHES = ("—", "–", "-")
 _OPENING = "\"'“‘«‹„([¿¡*_#"
 
 
@@ -70,6 +71,8 @@ def is_courtesy(text: str) -> bool:
 def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
     mark = stop.group().rstrip(_CLOSERS)
     rest = text[stop.end() :].lstrip()
+    if rest.startswith(_DASHES):  # "Who runs it? — Velmora": what follows belongs to the question
+        return False
     if not rest or mark[0] in "?؟。！？｡।։" or "?" in mark:
         return True
     if mark[0] == ";":

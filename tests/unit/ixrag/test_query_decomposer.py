@@ -102,6 +102,9 @@ async def test_two_questions_are_taken_apart(query: str, parts: list[str]) -> No
         pytest.param("According to Smith et al. Table three shows the hours", id="en: et al."),
         pytest.param("The Dr. Miller clinic needs 3.5 full-time posts per ward", id="en: title and decimal"),
         pytest.param("open https://a.example/x?y=1&z=2.html#part. in the browser please", id="address"),
+        pytest.param(
+            "Which of your customers run it already? — Velmora Pulse", id="a name appended by a resolver"
+        ),
         pytest.param("See J. R. Miller for the payroll of the third quarter", id="initials"),
         pytest.param("word " * 600, id="a pasted page"),
         pytest.param(
