@@ -25,12 +25,14 @@ from ixinfra.config.loader import get_config
 from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing import build_tracer
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+webdriver = pytest.importorskip("selenium.webdriver", reason="the browser test needs: pip install selenium")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium with chromedriver on this machine"),
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="no Chromium here: apt-get install chromium chromium-driver"
+    ),
 ]
 from selenium.webdriver.common.by import By  # noqa: E402 - after the check that selenium is there
 from selenium.webdriver.common.keys import Keys  # noqa: E402
