@@ -17,6 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from ixchat.chat_routing import chat_model
+from ixchat.engine import open_engine
 from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.answer import write_answer
 from ixchat.nodes.deps import Resolvers
@@ -31,6 +32,7 @@ from ixchat.state import (
 )
 from ixchat.tenants import OpenTenant, TenantRegistry
 from ixchat.understanding import memory_text_resolver, open_understanding
+from ixchat.utils.anaphora import resolve_anaphora
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
@@ -161,6 +163,7 @@ async def open_tenant(
             f"unknown tenant {tenant_id!r}; {settings.env}.toml has {sorted(settings.tenants)}"
         )
     models = settings.models
+    plain_embedder = embedder
     if "hyde" in tenant.passage_forms:
         embedder = GivenVectors(embedder)
     understanding = await asyncio.to_thread(open_understanding, settings, tenant_id, embedder)
@@ -198,7 +201,39 @@ async def open_tenant(
         if understanding:
             await understanding.close()
 
+    if tenant.retriever == "hybrid":
+        return await _on_engine(OpenTenant(deps, close), settings, base, plain_embedder, announce)
     return OpenTenant(deps, close, base.is_newest)
+
+
+async def _on_engine(
+    tenant: OpenTenant,
+    settings: Settings,
+    base: KnowledgeBase,
+    embedder: Embedder,
+    announce: Callable[[str], None] | None,
+) -> OpenTenant:
+    """The tenant with the hybrid engine in place of LightRAG; its knowledge base still knows the names."""
+    try:
+        engine = await open_engine(settings, tenant.deps.tenant_id, base, embedder, announce)
+    except BaseException:
+        await tenant.close()
+        raise
+    route = settings.models.query_reference
+    checker = chat_model(settings.models, "query_reference")
+    reference = partial(resolve_anaphora, model=checker, timeout_s=route.timeout_s) if checker else None
+
+    async def close() -> None:
+        await engine.close()
+        await tenant.close()
+
+    deps = replace(
+        tenant.deps,
+        retriever=engine.retriever,
+        gate=engine.gate,
+        reference_resolver=reference or tenant.deps.reference_resolver,
+    )
+    return OpenTenant(deps, close)
 
 
 def local_resolvers(base: KnowledgeBase) -> Resolvers:

@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 
 from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.record import Path
+from ixchat.utils.intent_gate import IntentGate
 from ixchat.utils.resolution import Fallback, Resolution, Resolver, Turn, keep_raw
 from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing import NO_TRACER, Tracer
@@ -50,6 +51,7 @@ class Deps:
         foresee: Guesses a follow-up's resolution in microseconds, so that it can be searched while the
             check runs; None when the check itself is that fast.
         ahead: How much may be searched on such guesses.
+        gate: Says what a message needs, on tenants of the hybrid engine; None elsewhere.
         fused: Search the visitor's own words beside every resolved text, and fuse both rankings.
         redirect: A branch that may end the turn while retrieval runs; None for none.
         answer_model: Writes answers in the chat graph; None quotes the best passages instead.
@@ -71,6 +73,7 @@ class Deps:
     local: Resolvers | None = None
     foresee: Resolver | None = None
     ahead: AheadBudget = field(default_factory=AheadBudget)
+    gate: IntentGate | None = None
     fused: bool = False
     redirect: Redirect | None = None
     answer_model: BaseChatModel | None = None

@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 
 from ixchat.effort import with_effort
 from ixchat.nodes.deps import Deps, Emit, OneTenant, Plan, Redirect, Tenants, keep_because
+from ixchat.nodes.intent_policy import choose_by_intent
 from ixchat.nodes.record import Retrieval
 from ixchat.nodes.turn_run import TurnRun
 from ixchat.state import RetrievalInput, RetrievalOutput, chat_context
@@ -50,6 +51,8 @@ def choose(turn: Turn, deps: Deps) -> Plan:
     """
     if not deps.enabled:
         return _DISABLED
+    if deps.gate is not None:
+        return choose_by_intent(turn, deps, deps.gate)
     if not turn.messages:
         return _FIRST_TURN
     if should_resolve(turn.query):

@@ -38,6 +38,7 @@ Storage = Literal["files", "postgres", "qdrant", "redis", "milvus", "neo4j", "op
 Exporter = Literal["langfuse", "otlp", "console", "none"]
 PassageForm = Literal["rewriter", "decomposer", "glossary", "hyde"]
 GraphForm = Literal["rewriter", "decomposer", "glossary"]
+Engine = Literal["lightrag", "hybrid"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 
 
@@ -124,7 +125,8 @@ class QueryRewriterConfig(Section):
         description='What a text query is made from: the last "messages", or the thread\'s working "memory".',
     )
     fused: StrictBool = Field(
-        False, description="Search the visitor's own words beside every resolved text, and fuse both rankings."
+        False,
+        description="Search the visitor's own words beside every resolved text, and fuse both rankings.",
     )
     ahead_share: float = Field(
         0.2,
@@ -373,6 +375,47 @@ class VectorDatabaseConfig(Section):
         return self
 
 
+class EngineConfig(Section):
+    """Limits of the hybrid engine; which tenants use it, each tenant says. Its index is in vector_database."""
+
+    deadline_s: float = Field(
+        0.18,
+        ge=0,
+        le=60,
+        allow_inf_nan=False,
+        description="Seconds until the indexes that answered are enough.",
+    )
+    patience_s: Seconds = Field(
+        2.0, description="Seconds until a search without any answer counts as failed."
+    )
+    index_calls: int = Field(12, ge=1, le=100, description="Most index calls of one search.")
+    variants: int = Field(
+        3, ge=1, le=4, description="Most other wordings of a message, the message not counted."
+    )
+    variants_timeout_s: Seconds = Field(
+        0.045, description="Seconds for finding them; a hosted model needs more, and so a longer deadline_s."
+    )
+    variants_a_minute: int = Field(
+        600, ge=0, description="Searches of a tenant in a minute that may look for variants; 0 for none."
+    )
+    cross_encoder: Annotated[Annotated[Path, Field(strict=False)] | None, EmptyIsNone] = Field(
+        None, description='Folder with model.onnx and tokenizer.json of a reranker; "" mixes scores instead.'
+    )
+    rerank_timeout_s: Seconds = Field(0.05, description="Seconds until the fused order stands as it is.")
+    telemetry_file: Annotated[Annotated[Path, Field(strict=False)] | None, EmptyIsNone] = Field(
+        None, description='File to which a record of each search is appended, JSON Lines; "" for none.'
+    )
+    telemetry_text: StrictBool = Field(
+        False, description="On: records hold messages. Off: their lengths and digests only."
+    )
+
+    @model_validator(mode="after")
+    def _patience_outlasts_the_deadline(self) -> EngineConfig:
+        if self.patience_s < self.deadline_s:
+            raise ValueError("patience_s must not be shorter than deadline_s")
+        return self
+
+
 class TracingConfig(Section):
     """Where spans go. Langfuse's keys are variables: LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY, LANGFUSE_BASE_URL."""
 
@@ -438,6 +481,10 @@ class TenantConfig(Section):
     )
     language: Language = Field("en", description="Main language of its visitors, ISO 639 code.")
     knowledge_base: Name = Field(description="Name of the knowledge base that is searched.")
+    retriever: Engine = Field(
+        "lightrag",
+        description='"lightrag" searches as the tier says; "hybrid" fuses three passage indexes, without graph.',
+    )
     passage_forms: Annotated[tuple[PassageForm, ...], Field(strict=False)] = Field(
         (),
         description='Besides the query, passages are searched by: "rewriter", "decomposer", "glossary", "hyde".',
@@ -483,6 +530,7 @@ class Settings(Section):
     embedding: EmbeddingConfig = EmbeddingConfig()
     lightrag: LightRAGConfig = Field(default_factory=LightRAGConfig)
     vector_database: VectorDatabaseConfig = VectorDatabaseConfig()
+    engine: EngineConfig = EngineConfig()
     tracing: TracingConfig = TracingConfig()
     serve: ServeConfig = ServeConfig()
     tenants: dict[Name, TenantConfig] = Field(default_factory=dict)

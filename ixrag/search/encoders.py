@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ixinfra.embeddings import Embedder
 from ixinfra.errors import MissingExtraError
@@ -22,6 +22,7 @@ BM25_LANGUAGES: Mapping[str, str] = {
 AVERAGE_WORDS = 100.0  # of a passage; BM25 forgives a factor of two
 
 
+@runtime_checkable
 class SparseEncoder(Protocol):
     """A model of learned terms. `E5Embedder` is one; SPLADE behind the same two calls is another."""
 

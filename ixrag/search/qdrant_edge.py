@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +32,7 @@ FULL_SCAN_KB = 10_000  # smaller sets are scanned, which is exact and faster
 
 
 class EmbeddedIndex:
-    """A shard on disk. One process may have it open; more processes need a server.
+    """A shard on disk. One process may have it open, as often as it likes; more processes need a server.
 
     What `upsert` stored is in the write-ahead log when it returns: killing the process loses none of
     it. Calls run on threads of their own, so storing and `optimize` do not stop searches.
@@ -44,7 +46,8 @@ class EmbeddedIndex:
     """
 
     def __init__(self, folder: Path, dim: int) -> None:
-        self._shard = _open(folder, dim)
+        self._folder = folder.resolve()
+        self._shard = _lease(self._folder, dim)
         self._pool = ThreadPoolExecutor(min(4, (os.cpu_count() or 1) + 1), "ix-index")
         self._writing = asyncio.Lock()
         self._closed = False
@@ -133,7 +136,7 @@ class EmbeddedIndex:
             return
         async with self._writing:
             self._closed = True
-            await asyncio.get_running_loop().run_in_executor(self._pool, self._shard.close)
+            await asyncio.get_running_loop().run_in_executor(self._pool, _release, self._folder)
         self._pool.shutdown(wait=False)
 
     async def _hits(self, request: Any, tenant: str) -> list[Hit]:
@@ -168,6 +171,42 @@ class EmbeddedIndex:
             yield from (str(row.id) for row in rows)
             if offset is None or not rows:
                 return
+
+
+@dataclass(slots=True)
+class _Lease:
+    shard: Any
+    dim: int
+    users: int = 0
+
+
+_LEASES: dict[Path, _Lease] = {}
+_LEASING = threading.Lock()
+
+
+def _lease(folder: Path, dim: int) -> Any:
+    """The shard of a folder, opened by the first of its users: a process can open it only once."""
+    with _LEASING:
+        lease = _LEASES.get(folder)
+        if lease is None:
+            lease = _LEASES[folder] = _Lease(_open(folder, dim), dim)
+        elif lease.dim != dim:
+            raise KnowledgeBaseError(
+                f"the index in {str(folder)!r} is open with vectors of {lease.dim}, not of {dim}"
+            )
+        lease.users += 1
+        return lease.shard
+
+
+def _release(folder: Path) -> None:
+    with _LEASING:
+        lease = _LEASES[folder]
+        lease.users -= 1
+        if lease.users:
+            lease.shard.flush()
+            return
+        del _LEASES[folder]
+        lease.shard.close()
 
 
 def _open(folder: Path, dim: int) -> Any:

@@ -1,0 +1,211 @@
+"""Opens the hybrid engine of a tenant, as its configuration says; asked by `ixchat.graph` alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ixchat.chat_routing import chat_model
+from ixchat.understanding import build_pipeline, open_cache
+from ixchat.utils.intent_gate import IntentGate
+from ixinfra.config.settings import EngineConfig, Settings
+from ixinfra.embeddings import Embedder
+from ixinfra.errors import ConfigError, MissingExtraError
+from ixrag.lightrag.knowledge_base import KnowledgeBase
+from ixrag.lightrag.known_vectors import KnownVectors, load_known_vectors
+from ixrag.query.cache import Cache, RedisCache
+from ixrag.query.forms import Component
+from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
+from ixrag.query.glossary_files import load_glossary_of
+from ixrag.query.understanding import QueryUnderstandingPipeline
+from ixrag.sample import SAMPLE_NAME, sample_corpus
+from ixrag.search.encoders import Encoders, SparseEncoder, Text
+from ixrag.search.engine import HybridRetriever, Limits, Strategy
+from ixrag.search.fan_out import Deadline
+from ixrag.search.index import Index
+from ixrag.search.ingest import ingest
+from ixrag.search.quota import Quota
+from ixrag.search.rerank import CrossEncoder, Reranker, ScoreMix
+from ixrag.search.telemetry import JsonlSink
+
+COLLECTION = "ix-passages"
+FOLDER = "engine"  # beside the LightRAG index of a knowledge base
+READ_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEngine:
+    """A tenant's engine and its gate; `close` lets go of both."""
+
+    retriever: HybridRetriever
+    gate: IntentGate
+    cache: Cache | None = None
+    sink: JsonlSink | None = None
+
+    async def close(self) -> None:
+        """Close index, cache and record file."""
+        await self.retriever.index.close()
+        if isinstance(self.cache, RedisCache):
+            await self.cache.close()
+        if self.sink:
+            await asyncio.to_thread(self.sink.close)
+
+
+async def open_engine(
+    settings: Settings,
+    tenant_id: str,
+    base: KnowledgeBase,
+    embedder: Embedder,
+    announce: Callable[[str], None] | None = None,
+) -> OpenEngine:
+    """Open the index of a knowledge base, bring it up to date, and wire the engine.
+
+    Args:
+        settings: What `get_config` read.
+        tenant_id: One of `settings.tenants`, whose `retriever` is "hybrid".
+        base: Its knowledge base, open.
+        embedder: Embeds queries; makes learned terms as well.
+        announce: Told what takes long.
+
+    Raises:
+        ConfigError: The embedder has no learned terms, or the storage is neither files nor Qdrant.
+        KnowledgeBaseError: The index cannot be opened.
+        MissingExtraError: The extra `engine` is not installed.
+    """
+    if not isinstance(embedder, SparseEncoder):
+        raise ConfigError(
+            f"tenants.{tenant_id}.retriever 'hybrid' needs an embedder with learned terms; "
+            f"{settings.embedding.model!r} has none"
+        )
+    config, tenant = settings.engine, settings.tenants[tenant_id]
+    gate = await asyncio.to_thread(IntentGate)
+    index = await _open_index(settings, base.name, embedder.dim)
+    try:
+        encoders = Encoders(embedder, embedder, tenant.language)
+        await _bring_up_to_date(index, encoders, base, announce)
+        cache = open_cache(settings.query_understanding)
+        sink = (
+            JsonlSink(config.telemetry_file.expanduser(), visitor_text=config.telemetry_text)
+            if config.telemetry_file
+            else None
+        )
+        retriever = HybridRetriever(
+            index,
+            encoders,
+            base.name,
+            languages=await index.languages(base.name),
+            pipelines=_pipelines(settings, tenant_id, base, cache),
+            tenant_id=tenant_id,
+            quota=Quota(calls=config.variants_a_minute),
+            limits=_limits(config, settings.lightrag.chunk_top_k),
+            reranker=await asyncio.to_thread(_reranker, config),
+            sink=sink,
+        )
+    except BaseException:
+        await index.close()
+        raise
+    return OpenEngine(retriever, gate, cache, sink)
+
+
+async def _open_index(settings: Settings, name: str, dim: int) -> Index:
+    database = settings.vector_database
+    if database.storage == "files":
+        from ixrag.search.qdrant_edge import EmbeddedIndex
+
+        return await asyncio.to_thread(EmbeddedIndex, settings.lightrag.working_dir / name / FOLDER, dim)
+    if database.storage != "qdrant":
+        raise ConfigError(
+            f"retriever 'hybrid' keeps its index in files or Qdrant, not in {database.storage!r}; set "
+            "vector_database.storage, or retriever = 'lightrag'"
+        )
+    try:
+        from qdrant_client import AsyncQdrantClient
+    except ImportError as error:
+        raise MissingExtraError(
+            "the engine on a server needs qdrant-client: pip install 'ixchat[engine]'"
+        ) from error
+    from ixrag.search.qdrant import open_server_index
+
+    key = database.api_key.get_secret_value() if database.api_key else None
+    client = AsyncQdrantClient(url=database.url, api_key=key, check_compatibility=False)
+    return await open_server_index(client, COLLECTION, dim)
+
+
+async def _bring_up_to_date(
+    index: Index, encoders: Encoders, base: KnowledgeBase, announce: Callable[[str], None] | None
+) -> None:
+    """Store what the knowledge base holds and the index does not; nothing to encode costs milliseconds."""
+    passages = await _passages_of(base)
+    known = encoders
+    if base.name == SAMPLE_NAME and (vectors := sample_corpus().vectors):
+        rows: KnownVectors = load_known_vectors(vectors, encoders.embedder)
+        known = Encoders(rows, encoders.sparse, encoders.language)
+    told = False
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        if announce and not told and done < total:
+            told = True
+            announce(f"storing the {total} passages of {base.name!r} for the hybrid engine (once)")
+
+    await ingest(index, known, base.name, passages, progress=progress)
+
+
+async def _passages_of(base: KnowledgeBase) -> list[Text]:
+    infos = list(base.catalog.passages.items())
+    passages: list[Text] = []
+    for at in range(0, len(infos), READ_AT_ONCE):
+        portion = infos[at : at + READ_AT_ONCE]
+        rows: list[Mapping[str, Any] | None] = await base.rag.text_chunks.get_by_ids(
+            [key for key, _ in portion]
+        )
+        passages += [
+            Text(info.id, str(row["content"]), info.lang, info.source or info.id, info.title)
+            for (_, info), row in zip(portion, rows, strict=True)
+            if row
+        ]
+    return passages
+
+
+def _pipelines(
+    settings: Settings, tenant_id: str, base: KnowledgeBase, cache: Cache | None
+) -> dict[Strategy, QueryUnderstandingPipeline]:
+    """What finds other forms, for each way that wants some; nothing where the rewriter is switched off."""
+    if not settings.query_rewriter.enabled:
+        return {}
+    config = settings.query_understanding.model_copy(
+        update={"timeout_s": settings.engine.variants_timeout_s, "rewrites": settings.engine.variants}
+    )
+    model = chat_model(settings.models, "query_understanding")
+    expanding: list[Component] = ["glossary", "rewriter"] if model else ["glossary"]
+    splitting = build_pipeline(config, ["decomposer"], model=model, cache=cache)
+    return {
+        "decompose": splitting,
+        "coref_decompose": splitting,
+        "expand": build_pipeline(
+            config, expanding, model=model, glossary=_glossary(settings, tenant_id, base), cache=cache
+        ),
+    }
+
+
+def _glossary(settings: Settings, tenant_id: str, base: KnowledgeBase) -> GlossaryExpander:
+    """The tenant's glossary; without one, the other names of each entity of the knowledge base."""
+    folder = settings.query_understanding.glossary_dir
+    if folder is not None:
+        return load_glossary_of(tenant_id, folder)
+    return InMemoryGlossary({name.name: list(name.aliases) for name in base.names})
+
+
+def _limits(config: EngineConfig, passages: int) -> Limits:
+    return Limits(
+        passages=passages,
+        probes=config.index_calls,
+        deadline=Deadline(config.deadline_s, config.patience_s),
+        rerank_s=config.rerank_timeout_s,
+    )
+
+
+def _reranker(config: EngineConfig) -> Reranker:
+    return CrossEncoder(config.cross_encoder.expanduser()) if config.cross_encoder else ScoreMix()

@@ -1,0 +1,1 @@
+"""Trains the intent gate: `python -m ixevaluation.gate_training --data FOLDER`."""
