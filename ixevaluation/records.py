@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -195,7 +194,7 @@ class Run:
 
 
 class RunWriter:
-    """Appends records to a run directory; each is on disk before the next item starts."""
+    """Appends records to a run directory; each is written before the next item starts."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -213,11 +212,9 @@ class RunWriter:
         temporary.replace(self._path)
 
     def add(self, record: Record) -> None:
-        """Append one record and flush it to disk."""
+        """Append one record; a process killed afterwards does not lose it."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line(record))
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def read_run(folder: Path) -> Run:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ixevaluation import stats
 from ixevaluation.compare import Comparison, Drift, Effect, compare
-from ixevaluation.records import Run
+from ixevaluation.records import Record, Run
 from ixevaluation.rewriter.hygiene import DEFECTS
 from ixinfra.errors import DatasetError
 
@@ -254,20 +254,18 @@ def _decisions(run: Run) -> dict[str, int]:
         if item.expected_decision is None:
             continue
         for record in run.by_item[item.id]:
-            outcome = _outcome(
-                item.expected_decision == "resolve", item.expected_name, record.changed, record.entity
-            )
+            outcome = _outcome(item.expected_decision == "resolve", item.expected_name, record)
             counts[outcome] = counts.get(outcome, 0) + 1
     return counts
 
 
-def _outcome(should: bool, name: str | None, changed: bool, entity: str | None) -> str:
+def _outcome(should: bool, name: str | None, record: Record) -> str:
+    """An addition is right when the searched text now holds the name a person would have added."""
     if not should:
-        return "unneeded" if changed else "right"
-    if not changed:
+        return "unneeded" if record.changed else "right"
+    if not record.changed:
         return "missed"
-    is_other = bool(name and entity and name.casefold() != entity.casefold())
-    return "wrong name" if is_other else "right"
+    return "right" if name is None or name.casefold() in record.searched.casefold() else "wrong name"
 
 
 def _arms_table(section: Section) -> Table:

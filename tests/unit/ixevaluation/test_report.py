@@ -89,9 +89,9 @@ def test_decisions_are_counted_where_a_person_decided(run: Any) -> None:
         for i, (d, n) in wanted.items()
     )
     records = {
-        ("i0", 1): {"changed": True, "entity": "zanthic"},
-        ("i1", 1): {"changed": True, "entity": "Other"},
-        ("i3", 1): {"changed": True, "entity": "Zanthic"},
+        ("i0", 1): {"changed": True, "query": "reply — zanthic"},
+        ("i1", 1): {"changed": True, "query": "reply — Other"},
+        ("i3", 1): {"changed": True, "query": "reply — Zanthic"},
     }
     made = run("new", {i: [0.5] for i in wanted}, items=refs, records=records)
     assert describe_arm(made, "ndcg@10").decisions == {
