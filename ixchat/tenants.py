@@ -114,7 +114,7 @@ class TenantRegistry:
         try:
             if await slot.opening.result().is_current():
                 return
-            fresh = self._new_slot(tenant_id, self.open_tenant(tenant_id))
+            fresh = self._new_slot(tenant_id, self._open(tenant_id))
             await asyncio.shield(fresh.opening)
         except Exception as error:
             _log.warning("a tenant could not be opened anew: %s", type(error).__name__)

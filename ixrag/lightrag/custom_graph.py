@@ -24,17 +24,28 @@ async def insert(rag: Any, corpus: Corpus) -> Catalog:
     relations = merge_relations(corpus.relations)
     await rag.ainsert_custom_kg(custom_graph(corpus, relations))
     graph = rag.chunk_entity_relation_graph
-    for entity in corpus.entities:
-        if len(entity.passages) > 1:
-            node = await graph.get_node(node_name(entity.name))
-            await graph.upsert_node(
-                node_name(entity.name), {**node, "source_id": _joined(chunk_ids, entity.passages)}
-            )
-    for relation, passages in relations:
-        if len(passages) > 1:
-            ends = node_name(relation.source), node_name(relation.target)
-            edge = await graph.get_edge(*ends)
-            await graph.upsert_edge(*ends, {**edge, "source_id": _joined(chunk_ids, passages)})
+    sources = {
+        node_name(entity.name): _joined(chunk_ids, entity.passages)
+        for entity in corpus.entities
+        if len(entity.passages) > 1
+    }
+    # In two calls each: on a server one by one is two journeys an entity.
+    nodes = await graph.get_nodes_batch([*sources])
+    await graph.upsert_nodes_batch(
+        [(name, {**nodes[name], "source_id": source}) for name, source in sources.items()]
+    )
+    joined = {
+        (node_name(relation.source), node_name(relation.target)): _joined(chunk_ids, passages)
+        for relation, passages in relations
+        if len(passages) > 1
+    }
+    edges = await graph.get_edges_batch([{"src": one, "tgt": other} for one, other in joined])
+    await graph.upsert_edges_batch(
+        [
+            (*ends, {**(edges.get(ends) or edges[ends[::-1]]), "source_id": source})
+            for ends, source in joined.items()
+        ]
+    )
     await graph.index_done_callback()
     return Catalog(
         names=tuple(
