@@ -7,17 +7,19 @@ import sys
 EXIT_INCOMPLETE = 3  # a run lost an item, so there is no score
 EXIT_MISTAKE = 2  # what the user typed, configured or supplied cannot work
 
-MISSING = {"typer", "rich", "bm25s", "Stemmer", "phonenumbers", "stdnum"}
+MISSING = {"typer", "rich"}
 
 
 def main() -> None:
     """Run `rose-eval`; a mistake is one line on standard error, never a traceback."""
     try:
         from ixevaluation.commands import app
-    except ModuleNotFoundError as error:
-        if error.name not in MISSING:
+    except ImportError as error:
+        # A missing extra is named by our own error, or is a package the commands import themselves.
+        if type(error).__name__ != "MissingExtraError" and error.name not in MISSING:
             raise
-        sys.exit("rose-eval needs the evaluation packages: pip install 'ixchat[eval,local]'")
+        print("rose-eval needs the evaluation packages: pip install 'ixchat[eval,local]'", file=sys.stderr)
+        sys.exit(EXIT_MISTAKE)
     from ixinfra.errors import IncompleteRunError, IxError
 
     try:

@@ -158,7 +158,7 @@ def test_a_dataset_that_changed_between_runs_is_refused_with_the_item(
 
 def test_ctrl_c_keeps_finished_records_and_says_so(folder: Path) -> None:
     items = [json.loads(line) for line in (folder / "set/items.jsonl").read_text().splitlines()]
-    many = [item | {"id": f"{item['id']}-{copy}"} for copy in range(1500) for item in items]
+    many = [item | {"id": f"{item['id']}-{copy}"} for copy in range(400) for item in items]
     lines(folder / "set/items.jsonl", many)
     process = subprocess.Popen(
         [sys.executable, "-m", "ixevaluation.cli", "query-rewriter", "set", "--arm", "production", "--json", "out"],
@@ -257,3 +257,14 @@ def test_list_names_every_arm(folder: Path, rose_eval: RoseEval) -> None:
     known = json.loads(rose_eval("list", "--json").stdout)
     assert {"off", "production", "legacy", "hqe"} <= set(known["arms"])
     assert known["aliases"] == {"current": "legacy"}
+
+
+def test_a_missing_package_is_one_sentence_that_names_the_extra(tmp_path: Path) -> None:
+    hide = "import sys; sys.modules['bm25s'] = None; from ixevaluation.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hide], cwd=tmp_path, env=_environment(), capture_output=True, text=True, timeout=100, check=False
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        2,
+        "rose-eval needs the evaluation packages: pip install 'ixchat[eval,local]'\n",
+    )

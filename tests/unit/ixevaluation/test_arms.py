@@ -77,8 +77,14 @@ def test_unknown_arms_list_the_known_ones_and_aliases_resolve() -> None:
     assert set(ALIASES.values()) <= set(ARMS)
 
 
-@pytest.mark.parametrize("arm", [name for name in ARMS if name not in ("production", "off", "legacy")])
-async def test_no_arm_touches_a_first_turn(arm: str) -> None:
+RESOLVING = (
+    "candidate", "minimal", "keywords", "keywords-gated", "fused", "both", "hyde", "intent", "gated",
+    "concat-previous", "concat-users", "condense", "full-question", "weighted-fusion", "hqe",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arm", RESOLVING)
+async def test_no_resolving_arm_touches_a_first_turn(arm: str) -> None:
     given = deps(model=ScriptedModel(script=["a rewrite"]))
     assert (await ARMS[arm](TURNS[0], given).resolver(TURNS[0])).query == "Hello"
 
