@@ -33,8 +33,9 @@ from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
 from ixrag.query.glossary_files import load_glossary_of
 from ixrag.query.retriever import without_forms
 from ixrag.sample import SAMPLE_NAME, sample_corpus
+from ixrag.search.engine import HybridRetriever
 
-EngineName = Literal["lightrag", "lexical"]
+EngineName = Literal["lightrag", "hybrid", "lexical"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 DEFAULT_TENANT = "advanced"
 JUDGE_MAX_TOKENS = 200
@@ -74,7 +75,7 @@ async def open_engine(
     Args:
         item_set: A set with passages of its own is searched lexically, any other in LightRAG.
         settings: What `get_config` read.
-        name: Overrides that choice.
+        name: Overrides that choice; LightRAG or the hybrid engine, the tenant's configuration says.
         rag_mode: Forces a mode; default is the tenant's own, and `mix` for the lexical index.
         tenant: Whose knowledge base and tier are used with LightRAG.
         announce: Told what takes long.
@@ -87,10 +88,17 @@ async def open_engine(
         announce(f"indexing the passages of {item_set.name}")
         yield _lexical(item_set, settings, rag_mode or "mix")
         return
-    embedder = GivenVectors(build_embedder(settings.embedding))
-    opened = await open_tenant(settings, tenant, embedder=embedder, tracer=NO_TRACER, announce=announce)
+    plain = build_embedder(settings.embedding)
+    embedder = GivenVectors(plain)
+    on_hybrid = tenant in settings.tenants and settings.tenants[tenant].retriever == "hybrid"
+    opened = await open_tenant(
+        settings, tenant, embedder=plain if on_hybrid else embedder, tracer=NO_TRACER, announce=announce
+    )
     try:
-        yield _lightrag(opened.deps, settings, rag_mode, embedder)
+        if isinstance(opened.deps.retriever, HybridRetriever):
+            yield _hybrid(opened.deps, opened.deps.retriever, settings)
+        else:
+            yield _lightrag(opened.deps, settings, rag_mode, embedder)
     finally:
         await opened.close()
 
@@ -113,6 +121,13 @@ def _lightrag(deps: Deps, settings: Settings, rag_mode: RagMode | None, embedder
     return Engine(
         "lightrag", mode, f"{base.name}:{base.manifest.workspace}", lambda _item: arm_deps, _models(settings)
     )
+
+
+def _hybrid(deps: Deps, retriever: HybridRetriever, settings: Settings) -> Engine:
+    """A tenant on the hybrid engine; its whole is searched in the deadline that visitors have."""
+    arm_deps = _arm_deps(deps, settings, local=LocalResolver(), retriever=retriever)
+    version = f"{retriever.partition}:{retriever.encoders.model_id}"
+    return Engine("hybrid", retriever.rag_mode, version, lambda _item: arm_deps, _models(settings))
 
 
 def _lexical(item_set: ItemSet, settings: Settings, mode: RagMode) -> Engine:

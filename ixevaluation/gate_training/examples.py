@@ -69,13 +69,13 @@ def public(folder: Path, names: Iterable[str]) -> list[Example]:
         names: Such as `gate-trec`; unclear turns are left out.
     """
     labels: Mapping[str, Strategy] = {"resolve": "coref", "resolve_in_answer": "coref", "none": "passthrough"}
-    return [
-        Example(turn_from(row["query"], row["history"]), labels[gate], "en", name)
-        for name in names
-        for row in _rows(folder / "dev" / f"{name}.jsonl")
-        if (gate := row.get("gate") or row.get("gate_model_rewrite")) in labels
-        and (gate != "none" or len(words(row["query"])) >= MIN_WORDS)
-    ]
+    found: list[Example] = []
+    for name in names:
+        for row in _rows(folder / "dev" / f"{name}.jsonl"):
+            gate = str(row.get("gate") or row.get("gate_model_rewrite"))
+            if gate in labels and (gate != "none" or len(words(row["query"])) >= MIN_WORDS):
+                found.append(Example(turn_from(row["query"], row["history"]), labels[gate], "en", name))
+    return found
 
 
 def compounds(examples: Sequence[Example], rng: random.Random) -> list[Example]:
@@ -95,7 +95,9 @@ def compounds(examples: Sequence[Example], rng: random.Random) -> list[Example]:
             parts = [lead, other] if rng.random() < 0.7 else [other, lead]
             made += [
                 _joined(first, second.turn.query, "decompose", rng.choice(table["joins"]), rng),
-                _with_history(lead, _join(*(p.turn.query for p in parts), rng.choice(table["joins"]), rng)),
+                _with_history(
+                    lead, _join(parts[0].turn.query, parts[1].turn.query, rng.choice(table["joins"]), rng)
+                ),
                 _cut(rng.choice(alone), lang, rng),
             ]
     return made

@@ -16,6 +16,7 @@ from ixchat.utils.query_keywords import should_resolve
 from ixchat.utils.query_rewriter import rewrite_query
 from ixchat.utils.resolution import KeywordQuery, Resolution, Resolver, Turn
 from ixevaluation.rewriter import expansion, prose
+from ixevaluation.rewriter.engine_arms import ENGINE_ARMS
 from ixevaluation.rewriter.fusion import KeepingRetriever
 from ixevaluation.rewriter.understanding_arms import UNDERSTANDING_ARMS
 from ixinfra.embeddings import Embedder
@@ -192,6 +193,7 @@ ARMS: Mapping[str, Arm] = {
     "weighted-fusion": weighted_fusion,
     "hqe": hqe,
     **UNDERSTANDING_ARMS,
+    **ENGINE_ARMS,
 }
 ALIASES: Mapping[str, str] = {"current": "legacy"}
 
