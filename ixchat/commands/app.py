@@ -16,6 +16,7 @@ from ixchat.commands import demo as demo_command
 from ixchat.commands import doctor as doctor_command
 from ixchat.commands import ingest as ingest_command
 from ixchat.commands import serve as serve_command
+from ixchat.commands import telemetry as telemetry_command
 from ixchat.commands import tenants as tenants_command
 from ixchat.commands import understand as understand_command
 from ixinfra.config.loader import get_config
@@ -192,6 +193,15 @@ def doctor(
 ) -> None:
     """Check Python, packages, configuration, models, stores, tracing and indexes; say what mends them."""
     raise typer.Exit(asyncio.run(doctor_command.run(env, config, console, offline=offline, as_json=as_json)))
+
+
+@app.command()
+def telemetry(
+    path: Annotated[Path, typer.Argument(help="File that engine.telemetry_file names.")],
+    purpose: Annotated[str, typer.Option("--for", help="What it trains: gate or rewriter.")] = "gate",
+) -> None:
+    """Print the hybrid engine's records as training data, one JSON line each."""
+    telemetry_command.run(console, path=path, purpose=purpose)
 
 
 @app.command("config")

@@ -17,9 +17,10 @@ _DECLINED: dict[bool, Intent] = {
 def choose_by_intent(turn: Turn, deps: Deps, gate: IntentGate) -> Plan:
     """Pick how this turn becomes retrieval input. No I/O, no chat model; about a millisecond.
 
-    A short reply takes the path it takes everywhere. Otherwise the gate decides: `coref` asks the
-    reference resolver while the visitor's own words are searched; the other ways are the engine's
-    business, which is told of them.
+    A short reply goes to the text resolver. Otherwise the gate decides: `coref` asks the reference
+    resolver while the visitor's own words are searched; the other ways are the engine's business,
+    which is told of them. Whatever is resolved, the visitor's own words are searched beside it: a short
+    message may be a keyword query that needed nothing.
     """
     if turn.messages and should_resolve(turn.query):
         return Plan(
@@ -27,7 +28,7 @@ def choose_by_intent(turn: Turn, deps: Deps, gate: IntentGate) -> Plan:
             "intent",
             "tool-query-intent",
             deadline_s=deps.short_reply_deadline_s,
-            keep_own_words=deps.fused,
+            keep_own_words=True,
         )
     intent = gate.classify(turn) if has_reference_text(turn.query) else _DECLINED[not turn.messages]
     retriever = told_of(deps.retriever, intent.strategy, intent.confidence)
@@ -39,7 +40,7 @@ def choose_by_intent(turn: Turn, deps: Deps, gate: IntentGate) -> Plan:
             search_meanwhile=True,
             deadline_s=deps.reference_deadline_s,
             retriever=retriever,
-            keep_own_words=deps.fused,
+            keep_own_words=True,
             foresee=deps.foresee,
         )
     return Plan(_keeping(intent, first_turn=not turn.messages), retriever=retriever)

@@ -1,0 +1,174 @@
+"""Telemetry, quota, fusion's second half and the cross-encoder."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+
+from ixinfra.errors import ConfigError, DatasetError
+from ixrag.search.fusion import diversified, without_near_duplicates
+from ixrag.search.quota import Quota
+from ixrag.search.rerank import Candidate, CrossEncoder
+from ixrag.search.telemetry import JsonlSink, SearchRecord, training_rows
+
+
+def docs(*texts: str) -> list[Document]:
+    return [Document(text, id=text) for text in texts]
+
+
+# --- fusion ---
+
+
+def test_a_near_copy_is_dropped_and_the_first_stays() -> None:
+    original = "the rota of a week is built in one click from the sales forecast of the shop"
+    copy = original.replace("rota", "ROTA").replace("click ", "click, ")
+    other = "stock is counted at closing time by everyone who works in the shop on that day"
+    assert without_near_duplicates(docs(original, other, copy)) == docs(original, other)
+    assert len(without_near_duplicates(docs("oui", "non", "Oui !"))) == 2
+
+
+def test_marginal_relevance_by_hand() -> None:
+    a, b, c = docs("alpha beta", "alpha beta gamma", "delta")
+    # After a: b is worth .5·.9 - .5·(2/3) = .117, c is worth .5·.6 - 0 = .3.
+    assert diversified([(a, 1.0), (b, 0.9), (c, 0.6)], relevance=0.5) == [a, c, b]
+    assert diversified([(a, 1.0), (b, 0.9), (c, 0.6)], relevance=1.0) == [a, b, c]
+    assert diversified([(a, 1.0), (b, 0.9)], relevance=0.5, limit=1) == [a]
+    assert diversified([]) == []
+
+
+# --- quota ---
+
+
+def test_calls_and_tokens_are_counted_over_a_minute_for_each_tenant() -> None:
+    now = [0.0]
+    quota = Quota(calls=2, tokens=100, clock=lambda: now[0])
+    assert [quota.take("a", 10), quota.take("a", 10), quota.take("a", 10)] == [True, True, False]
+    assert quota.take("b", 90)
+    assert not quota.take("b", 20)
+    now[0] = 60.0
+    assert quota.take("a", 10)
+    assert not Quota(calls=0).take("a", 0)
+
+
+# --- telemetry ---
+
+
+def record(query: str = "HCM pricing") -> SearchRecord:
+    probes = [
+        {"source": "query", "text": query, "ids": ["a", "b"]},
+        {"source": "glossary", "text": "human capital", "ids": ["c", "a"]},
+    ]
+    forms = [{"component": "glossary", "text": "human capital"}]
+    return SearchRecord(query, "acme", "expand", 0.8, forms, probes, selected=["a", "c"])
+
+
+def written(path: Path, *records: SearchRecord, visitor_text: bool) -> list[dict[str, Any]]:
+    sink = JsonlSink(path, visitor_text=visitor_text)
+    for one in records:
+        sink.put(one)
+    sink.close(10.0)
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_records_become_training_data(tmp_path: Path) -> None:
+    written(tmp_path / "r.jsonl", record(), visitor_text=True)
+    assert list(training_rows(tmp_path / "r.jsonl", "gate")) == [
+        {"query": "HCM pricing", "strategy": "expand", "confidence": 0.8, "forms_helped": True}
+    ]
+    assert list(training_rows(tmp_path / "r.jsonl", "rewriter")) == [
+        {"query": "HCM pricing", "component": "glossary", "text": "human capital", "brought": ["c"]}
+    ]
+
+
+def test_without_the_switch_no_text_is_written_and_equal_texts_still_join(tmp_path: Path) -> None:
+    one, other = written(tmp_path / "r.jsonl", record(), record(), visitor_text=False)
+    assert "HCM" not in json.dumps(one)
+    assert "human" not in json.dumps(one)
+    assert one["query"] == other["query"]
+    assert list(training_rows(tmp_path / "r.jsonl", "gate")) == []
+
+
+def test_a_full_queue_drops_and_counts_and_never_waits(tmp_path: Path) -> None:
+    sink = JsonlSink(tmp_path / "no" / "r.jsonl", visitor_text=True, max_queued=1)
+    gate = threading.Event()
+
+    class Slow(SearchRecord):
+        def as_json(self, *, visitor_text: bool) -> dict[str, Any]:
+            gate.wait(10.0)
+            return {}
+
+    for _ in range(5):
+        sink.put(Slow("q", "acme"))
+    assert sink.dropped >= 3
+    gate.set()
+    sink.close(10.0)
+
+
+def test_a_disk_that_refuses_costs_a_count(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    sink = JsonlSink(tmp_path / "file" / "r.jsonl", visitor_text=True)
+    sink.put(record())
+    sink.close(10.0)
+    assert sink.dropped == 1
+
+
+def test_a_line_that_is_no_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"r\.jsonl:1"):
+        list(training_rows(tmp_path / "r.jsonl", "gate"))
+
+
+# --- cross-encoder ---
+
+
+def tiny_model(folder: Path) -> None:
+    """Scores a pair by the sum of its token ids, padding left out."""
+    from onnx import TensorProto, helper, save
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    int64 = TensorProto.INT64
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["input_ids", "attention_mask"], ["seen"]),
+            helper.make_node("ReduceSum", ["seen", "axis"], ["sums"], keepdims=1),
+            helper.make_node("Cast", ["sums"], ["logits"], to=TensorProto.FLOAT),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info(name, int64, ["n", "t"]) for name in ("input_ids", "attention_mask")],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", 1])],
+        [helper.make_tensor("axis", int64, [1], [1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    save(model, str(folder / "model.onnx"))
+    tokenizer = Tokenizer(
+        models.WordLevel({"[PAD]": 0, "[UNK]": 1, "stock": 10, "rota": 100}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+async def test_a_cross_encoder_reads_query_and_passage_together(tmp_path: Path) -> None:
+    tiny_model(tmp_path)
+    encoder = CrossEncoder(tmp_path)
+    candidates = [Candidate(document, 1.0) for document in docs("rota rota", "stock", "other words here")]
+    scores = await encoder.scores("rota", candidates)
+    assert scores == pytest.approx([300.0, 110.0, 103.0])
+    assert np.argmax(scores) == 0
+    assert encoder.name == f"cross-encoder:{tmp_path.name}"
+
+
+def test_a_folder_without_a_model_names_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model\.onnx is missing"):
+        CrossEncoder(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        CrossEncoder(tmp_path)
