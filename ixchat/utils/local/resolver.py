@@ -11,7 +11,7 @@ from ixchat.utils.local.rules import Ruling, rule_on_reference
 from ixchat.utils.names import append_name
 from ixchat.utils.resolution import MAX_HL_KEYWORDS, MAX_LL_KEYWORDS, Fallback, KeywordQuery, Resolution, Turn
 from ixrag.names import Named, NameIndex
-from ixrag.words import folded, words
+from ixrag.words import words
 
 MAX_QUERY_WORDS = 8  # a short query for the chunk channel; longer ones measured worse
 MAX_THEME_TERMS = 4  # terms taken from the conversation beside the visitor's own words
@@ -23,7 +23,7 @@ class LocalResolver:
     """Resolves turns from the words of the conversation and the tenant's names.
 
     Each method is a `Resolver`: it never raises for any turn, and never adds a word that does not
-    stand in the conversation (the company's name apart).
+    stand in the conversation.
     """
 
     def __init__(self, names: Iterable[Named] | NameIndex = (), *, model: str = "local:rules") -> None:
@@ -39,22 +39,22 @@ class LocalResolver:
     async def search_query(self, turn: Turn) -> Resolution:
         """A query of at most `MAX_QUERY_WORDS` words for a tenant without a graph.
 
-        The visitor's words, then what the conversation adds, then the company. A reply with nothing
-        to search for, and a message that is no short reply, keep the visitor's words.
+        The visitor's words, then what the conversation adds. A reply with nothing to search for, and a
+        message that is no short reply, keep the visitor's words.
+
+        The company's name is left out, unlike in the query a model writes: every passage is the
+        company's, so its name says nothing and pulls a vector of five words towards all of them. On the
+        bundled short replies it turned a clear gain into a loss (`docs/strategies.md`).
         """
         if declined := _declined(turn):
             return self._raw(turn, declined)
         reading = read_reply(turn, self.index)
         if reason := _REASONS.get(reading.act):
             return self._raw(turn, reason, reading)
-        company = turn.company_name.strip()
-        room = MAX_QUERY_WORDS - len(company.split())
-        used = _fitting((*reading.own, *reading.wanted), max(room, 1))
+        used = _fitting((*reading.own, *reading.wanted), MAX_QUERY_WORDS)
         if not used:
             return self._raw(turn, "empty", reading)
         parts = [term.text for term in used]
-        if company and f" {folded(company)} " not in f" {folded(' '.join(parts))} ":
-            parts.append(company)
         return Resolution(" ".join(parts), "resolve", trace=self._reply_trace(reading, used))
 
     async def keyword_query(self, turn: Turn) -> KeywordQuery:

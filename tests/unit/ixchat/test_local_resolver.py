@@ -29,15 +29,15 @@ EXAMPLE = ("Vous équipez des cliniques ?", "Oui. Souhaitez-vous que je vous par
 DEMO = ("Vous avez une badgeuse ?", "Pointavel fait cela. Voulez-vous une démonstration ?")
 
 REPLIES = [
-    pytest.param("Santé", SECTOR, "Santé tarifs Lumeo", ("Santé",), ("tarifs",), id="answer keeps the request"),
-    pytest.param("Oui", EXAMPLE, "exemple client Lumeo", ("exemple", "client"), ("exemple", "client"), id="yes takes the offer"),
-    pytest.param("oui volontiers", DEMO, "démonstration Pointavel Lumeo", ("Pointavel",), ("démonstration",), id="offer and the name around it"),
-    pytest.param("👍", DEMO, "démonstration Pointavel Lumeo", ("Pointavel",), ("démonstration",), id="a sign is a yes"),
-    pytest.param("5 à 10 ans", ("Archiver avec Paiemine", "Pendant combien de temps ?"), "5 à 10 ans Paiemine Archiver Lumeo", ("Paiemine", "5 à 10 ans"), ("Archiver",), id="own words as written"),
-    pytest.param("Gesundheitswesen, 200 Mitarbeiter", ("Was kostet Premium?", "In welcher Branche sind Sie tätig?"), "Gesundheitswesen 200 Mitarbeiter Premium kostet Lumeo", ("Premium", "Gesundheitswesen", "200 Mitarbeiter"), ("kostet",), id="two details"),
-    pytest.param("Sì, grazie", ("Avete clienti nella ristorazione?", "Le mando un esempio di cliente?"), "esempio cliente Lumeo", ("esempio", "cliente"), ("esempio", "cliente"), id="italian yes"),
-    pytest.param("yes please", ("Do you have an API?", "Would you like to see its documentation?"), "documentation Lumeo", ("documentation",), ("documentation",), id="english yes"),
-    pytest.param("Business", ("What plans do you have?", "Which one interests you?"), "Business plans Lumeo", ("Business",), ("plans",), id="a choice"),
+    pytest.param("Santé", SECTOR, "Santé tarifs", ("Santé",), ("tarifs",), id="answer keeps the request"),
+    pytest.param("Oui", EXAMPLE, "exemple client", ("exemple", "client"), ("exemple", "client"), id="yes takes the offer"),
+    pytest.param("oui volontiers", DEMO, "démonstration Pointavel", ("Pointavel",), ("démonstration",), id="offer and the name around it"),
+    pytest.param("👍", DEMO, "démonstration Pointavel", ("Pointavel",), ("démonstration",), id="a sign is a yes"),
+    pytest.param("5 à 10 ans", ("Archiver avec Paiemine", "Pendant combien de temps ?"), "5 à 10 ans Paiemine Archiver", ("Paiemine", "5 à 10 ans"), ("Archiver",), id="own words as written"),
+    pytest.param("Gesundheitswesen, 200 Mitarbeiter", ("Was kostet Premium?", "In welcher Branche sind Sie tätig?"), "Gesundheitswesen 200 Mitarbeiter Premium kostet", ("Premium", "Gesundheitswesen", "200 Mitarbeiter"), ("kostet",), id="two details"),
+    pytest.param("Sì, grazie", ("Avete clienti nella ristorazione?", "Le mando un esempio di cliente?"), "esempio cliente", ("esempio", "cliente"), ("esempio", "cliente"), id="italian yes"),
+    pytest.param("yes please", ("Do you have an API?", "Would you like to see its documentation?"), "documentation", ("documentation",), ("documentation",), id="english yes"),
+    pytest.param("Business", ("What plans do you have?", "Which one interests you?"), "Business plans", ("Business",), ("plans",), id="a choice"),
 ]  # fmt: skip
 
 
