@@ -74,6 +74,7 @@ class IntentGate:
     def __init__(self, path: Path = SHIPPED, *, min_confidence: float = MIN_CONFIDENCE) -> None:
         self._session = _session(path)
         self._min_confidence = min_confidence
+        self.classify(Turn("?"))  # reads the word lists now: half a second that no visitor should wait for
 
     def classify(self, turn: Turn) -> Intent:
         """What the turn's message needs. No I/O; about a millisecond."""
