@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ixrag.words import Word, folded
 
-Lean = Literal["impersonal", "thing", "party", "several", "opener", "company", "shift"]
+Lean = Literal["impersonal", "thing", "party", "several", "inside", "opener", "company", "shift"]
 Reply = Literal["yes", "no", "thanks", "hello"]
 
 

@@ -21,6 +21,7 @@ Reason = Literal[
     "names_the_company",
     "asks_the_company",
     "new_subject",
+    "points_inside",
     "no_marker",
     "several_meant",
     "no_candidate",
@@ -37,6 +38,7 @@ CONFIDENCE: dict[Reason, float] = {
     "names_the_company": 0.95,
     "asks_the_company": 0.95,
     "new_subject": 0.9,
+    "points_inside": 0.9,
     "no_marker": 0.75,
     "several_meant": 0.9,
     "no_candidate": 0.9,
@@ -64,6 +66,9 @@ NOT_THINGS = PARTIES | {
     "date",
 }
 """Entity types that *it* and *this module* do not mean."""
+
+SETTINGS = NOT_THINGS | {"feature", "event"}
+"""Entity types a message may name without being about them: *is it sold in Lyon?*"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +125,29 @@ def _rule(
     lexicon: Lexicon,
     spoken: Sequence[Spoken],
     candidates: Sequence[Candidate],
-    named: tuple[bool, bool],
+    named: tuple[bool, bool, bool],
 ) -> Ruling:
     text = blank_impersonal(" ".join(word.folded for word in message), lexicon)
-    names_subject, names_company = named
-    if names_subject:
+    names_subject, names_setting, names_company = named
+    thing, party = marker(text, lexicon, "thing"), marker(text, lexicon, "party")
+    opener = marker(text, lexicon, "opener")
+    if names_subject or (names_setting and not (thing or opener)):
         return Ruling("keep", "names_its_subject")
+    if inside := marker(text, lexicon, "inside"):
+        return Ruling("keep", "points_inside", marker=inside)
     if shift := marker(text, lexicon, "shift"):
         return Ruling("keep", "new_subject", marker=shift)
     if several := marker(text, lexicon, "several"):
         return Ruling("ambiguous", "several_meant", marker=several)
-    thing, party = marker(text, lexicon, "thing"), marker(text, lexicon, "party")
-    opener = marker(text, lexicon, "opener")
     if not (thing or party or opener):
         return Ruling("keep", "no_marker")
     if names_company:
         return Ruling("keep", "names_the_company")
     if not (thing or party) and (company := marker(text, lexicon, "company")):
         return Ruling("keep", "asks_the_company", marker=company)
+    parties = [candidate for candidate in candidates if folded(candidate.type) in PARTIES]
+    if party and len(parties) == 1:
+        return Ruling("resolve", "one_candidate", parties[0], party)
     fitting = [
         candidate for candidate in candidates if _can_mean(candidate, bool(thing or opener), bool(party))
     ]
@@ -157,15 +167,17 @@ def marker(text: str, lexicon: Lexicon, kind: Lean) -> str:
 
 def _named(
     message: Sequence[Word], candidates: Sequence[Candidate], index: NameIndex, company_name: str
-) -> tuple[bool, bool]:
-    """Whether the message names something itself, and whether it names the company."""
+) -> tuple[bool, bool, bool]:
+    """Whether the message names a subject, names where or for whom, and names the company."""
     text = f" {' '.join(word.folded for word in message)} "
     company = folded(company_name)
-    hits = [hit.name for hit in index.find_in(message)]
-    names_subject = any(not is_company(name, company_name) for name in hits) or any(
+    hits = [hit for hit in index.find_in(message) if not is_company(hit.name, company_name)]
+    spoken_of = {candidate.name for candidate in candidates}
+    settings = [hit for hit in hits if folded(hit.type) in SETTINGS and hit.name not in spoken_of]
+    names_subject = len(settings) < len(hits) or any(
         f" {folded(candidate.text)} " in text for candidate in candidates
     )
-    return names_subject, bool(company) and f" {company} " in text
+    return names_subject, bool(settings), bool(company) and f" {company} " in text
 
 
 def _can_mean(candidate: Candidate, thing: bool, party: bool) -> bool:

@@ -10,11 +10,18 @@ from ixrag.words import folded, words
 def test_five_languages_are_there_and_complete() -> None:
     assert set(lexicons()) == {"de", "en", "es", "fr", "it"}
     for lexicon in lexicons().values():
-        assert set(lexicon.lean) == {"impersonal", "thing", "party", "several", "opener", "company", "shift"}
+        assert set(lexicon.lean) == {
+            "impersonal", "thing", "party", "several", "inside", "opener", "company", "shift",
+        }  # fmt: skip
         assert set(lexicon.reply) == {"yes", "no", "thanks", "hello"}
 
 
 LEANS = [
+    ("de", "inside", "Wenn ein Mitarbeiter geht, bekommt er seine Daten?"),
+    ("it", "inside", "Quando un dipendente se ne va, i suoi dati restano?"),
+    ("es", "inside", "Si un empleado se va, ¿qué pasa con sus datos?"),
+    ("en", "inside", "When somebody leaves, is their account closed?"),
+    ("fr", "inside", "Quand un salarié part, que deviennent ses données ?"),
     ("fr", "thing", "Quelles enseignes l'ont déjà installée ?"),
     ("fr", "thing", "Combien coûte-t-elle pour 80 salariés ?"),
     ("fr", "thing", "Peut-on le connecter à notre caisse ?"),
