@@ -98,7 +98,26 @@ async def test_a_question_about_the_company_is_kept() -> None:
 TEXT = st.one_of(
     st.text(max_size=60),
     st.lists(
-        st.sampled_from(["oui", "non", "Pointavel", "**Paiemine**", "et", "it", "l'ont", "«", "x", "»", "vous", "Premium", "?", ".", "👍", "\u200b"])
+        st.sampled_from(
+            [
+                "oui",
+                "non",
+                "Pointavel",
+                "**Paiemine**",
+                "et",
+                "it",
+                "l'ont",
+                "«",
+                "x",
+                "»",
+                "vous",
+                "Premium",
+                "?",
+                ".",
+                "👍",
+                "\u200b",
+            ]
+        )
     ).map(" ".join),
 )
 
