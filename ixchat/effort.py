@@ -22,8 +22,8 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
     Args:
         deps: The tenant's.
         effort: `off`: the visitor's words. `local`: resolvers without a model. `check`: as configured.
-            `full`: as configured, with every guess searched ahead and the visitor's words searched beside
-            every resolved text. Anything else counts as `check`: a request's typo must not cost a turn.
+            `full`: as configured, with every guess searched ahead. Anything else counts as `check`: a
+            request's typo must not cost a turn.
         budget_s: Longest wait for a resolver, in seconds; 0 keeps the configured deadlines.
     """
     if effort == "off":
@@ -38,7 +38,7 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
             retriever=without_forms(deps.retriever),
         )
     elif effort == "full":
-        deps = replace(deps, fused=True, ahead=AheadBudget(1.0, deps.ahead.max_running))
+        deps = replace(deps, ahead=AheadBudget(1.0, deps.ahead.max_running))
     if budget_s > 0:
         deps = replace(
             deps,

@@ -163,6 +163,8 @@ def test_ctrl_c_keeps_finished_records_and_says_so(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "ixevaluation.cli", "query-rewriter", "set", "--arm", "production", "--json", "out"],
         cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A suite that runs in the background of a shell ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     records = folder / "out/production/items.jsonl"
     deadline = time.monotonic() + 60

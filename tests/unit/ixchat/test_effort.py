@@ -53,10 +53,10 @@ def test_check_and_unknown_words_change_nothing(effort: str) -> None:
     assert with_effort(wiring, effort) == wiring
 
 
-def test_full_searches_ahead_and_keeps_the_own_words() -> None:
+def test_full_searches_every_guess_ahead() -> None:
     wiring = with_effort(deps(), "full")
     plan = choose(LONG, wiring)
-    assert (plan.resolver, plan.foresee, plan.keep_own_words) == (MODEL, LOCAL, True)
+    assert (plan.resolver, plan.foresee) == (MODEL, LOCAL)
     assert all(wiring.ahead.take(wanted=True) for _ in range(wiring.ahead.max_running))
 
 

@@ -30,12 +30,12 @@ def names_in(text: str, *labels: Label) -> list[str]:
         pytest.param("C++ et C#", "c++ et c#", id="symbols that belong to a name"),
         pytest.param("**Lumo**", "lumo", id="markdown"),
         pytest.param("Lu\u200bmo", "lumo", id="zero-width space inside a word"),
-        pytest.param("これはバッジオです", "こ れ は ハッシオ て す", id="script without spaces"),
+        pytest.param("これはバッジオです", "こ れ は バッジオ で す", id="script without spaces"),
         pytest.param("", "", id="empty"),
     ],
 )
 def test_words_are_compared_without_case_accents_and_typography(text: str, expected: str) -> None:
-    assert folded(text) == expected
+    assert unicodedata.normalize("NFC", folded(text)) == expected
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=0x24F, categories=["L", "N", "P", "Zs"]), max_size=60))
