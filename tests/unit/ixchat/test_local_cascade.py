@@ -3,7 +3,9 @@ import pytest
 from ixchat.utils.local.cascade import ask_when_unsure
 from ixchat.utils.resolution import Message, Resolution, Resolver, Turn
 
-TURN = Turn("Ça coûte combien ?", [Message("user", "Et Pointavel ?"), Message("assistant", "Pointavel pointe.")])
+TURN = Turn(
+    "Ça coûte combien ?", [Message("user", "Et Pointavel ?"), Message("assistant", "Pointavel pointe.")]
+)
 NAMED = f"{TURN.query} — Pointavel"
 
 
