@@ -33,9 +33,11 @@ from ixchat.state import (
 from ixchat.tenants import OpenTenant, TenantRegistry
 from ixchat.understanding import memory_text_resolver, open_understanding
 from ixchat.utils.anaphora import resolve_anaphora
+from ixchat.utils.local.cascade import ask_when_unsure
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
+from ixchat.utils.resolution import Resolver
 from ixinfra.config.settings import ModelsConfig, Settings
 from ixinfra.embeddings import Embedder, build_embedder
 from ixinfra.errors import UnknownTenantError
@@ -257,7 +259,10 @@ def build_resolvers(models: ModelsConfig, local: Resolvers) -> Resolvers:
             keywords=partial(build_keyword_query, model=rewriter, timeout_s=reply_s),
         )
     if checker is not None:
-        local = replace(local, reference=partial(resolve_reference, model=checker, timeout_s=check_s))
+        reference: Resolver = partial(resolve_reference, model=checker, timeout_s=check_s)
+        if models.query_reference.asks_rules_first:
+            reference = ask_when_unsure(local.reference, reference)
+        local = replace(local, reference=reference)
     return local
 
 

@@ -97,6 +97,15 @@ WebAddress = Annotated[Address, AfterValidator(_web_address)]
 Name = Annotated[str, _matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "letters, digits, - and _, at most 64")]
 Language = Annotated[str, _matching(r"[a-z]{2,3}", "a language code such as 'fr'")]
 RouteModel = Annotated[str, _matching(r"[a-z0-9_]+:\S+", "'provider:name', such as 'openai:gpt-5.4-mini'")]
+FIRST_LOCAL = "local+"
+CheckModel = Annotated[
+    str,
+    _matching(r"(local\+)?[a-z0-9_]+:\S+", "'provider:name' or 'local+provider:name'"),
+    Field(
+        description='"provider:name", "local:rules", or "local+provider:name": rules, and the model where they '
+        "are unsure."
+    ),
+]
 VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
 Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 RoutedModel = Annotated[
@@ -171,12 +180,23 @@ class ModelRoute(Section):
     @property
     def provider(self) -> str:
         """What stands before the first colon of `model`."""
-        return self.model.partition(":")[0]
+        return self.model.removeprefix(FIRST_LOCAL).partition(":")[0]
 
     @property
     def name(self) -> str:
         """What stands after the first colon of `model`."""
-        return self.model.partition(":")[2]
+        return self.model.removeprefix(FIRST_LOCAL).partition(":")[2]
+
+
+class ReferenceRoute(ModelRoute):
+    """Runs beside the search of the visitor's own words."""
+
+    model: CheckModel = "local:rules"
+
+    @property
+    def asks_rules_first(self) -> bool:
+        """Whether the model is asked only where the rules are unsure."""
+        return self.model.startswith(FIRST_LOCAL)
 
 
 class RewriterRoute(ModelRoute):
@@ -224,8 +244,8 @@ class ModelsConfig(Section):
         default_factory=RewriterRoute,
         description="Resolves a short reply: into a query (lite) or into graph keywords (advanced).",
     )
-    query_reference: ModelRoute = Field(
-        default_factory=ModelRoute,
+    query_reference: ReferenceRoute = Field(
+        default_factory=ReferenceRoute,
         description="Decides which named product a longer follow-up refers to, if any.",
     )
     answer: AnswerRoute = Field(

@@ -24,7 +24,7 @@ from ixchat.state import ChatContext
 from ixchat.tenants import OpenTenant, TenantRegistry
 from ixchat.utils.history import turn_from
 from ixinfra.config.loader import get_config
-from ixinfra.config.settings import ModelRoute, Settings
+from ixinfra.config.settings import ReferenceRoute, Settings
 from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing_tree import RecordingTracer, SpanRecord
 from ixrag.lightrag.knowledge_base import build_knowledge_base, open_knowledge_base
@@ -247,7 +247,7 @@ async def test_the_chat_graph_streams_a_models_answer(registry: TenantRegistry) 
 
 
 async def test_a_model_route_lets_the_local_resolver_foresee(settings: Settings) -> None:
-    route = ModelRoute(model="openai:small", base_url="http://127.0.0.1:9/v1", timeout_s=0.5)
+    route = ReferenceRoute(model="openai:small", base_url="http://127.0.0.1:9/v1", timeout_s=0.5)
     models = settings.models.model_copy(update={"query_reference": route})
     routed = settings.model_copy(update={"models": models})
     tenant = await open_tenant(routed, "advanced", embedder=HashEmbedder(dim=2048), tracer=RecordingTracer())
@@ -263,6 +263,23 @@ async def test_a_model_route_lets_the_local_resolver_foresee(settings: Settings)
     assert retrieval.resolution.fallback == "model_error", "the server refuses; the visitor's words are used"
     assert retrieval.record["query"] == FOLLOW_UP
     assert local.record["entity"] == "Affluvane"
+
+
+async def test_rules_first_asks_the_model_only_where_they_are_unsure(settings: Settings) -> None:
+    route = ReferenceRoute(model="local+openai:small", base_url="http://127.0.0.1:9/v1", timeout_s=0.5)
+    models = settings.models.model_copy(update={"query_reference": route})
+    routed = settings.model_copy(update={"models": models})
+    tenant = await open_tenant(routed, "advanced", embedder=HashEmbedder(dim=2048), tracer=RecordingTracer())
+    try:
+        sure = turn_from("Combien coûte Affluvane pour un site ?", OFFER, "Velmora", "advanced")
+        kept = await retrieve(sure, tenant.deps)
+        unsure = turn_from("À partir de quelle taille est-ce rentable ?", OFFER, "Velmora", "advanced")
+        asked = await retrieve(unsure, tenant.deps)
+    finally:
+        await tenant.close()
+    assert (kept.resolution.decision, kept.resolution.trace["asked"]) == ("keep", False)
+    assert asked.resolution.trace["asked"] is True
+    assert asked.resolution.fallback == "model_error", "nobody listens there"
 
 
 async def test_an_unknown_tenant_is_refused_by_name(registry: TenantRegistry) -> None:

@@ -29,7 +29,7 @@ def test_weights_count_and_ties_keep_first_seen_order() -> None:
 def test_what_cannot_be_fused_is_refused(
     rankings: list[list[str]], weights: tuple[float, ...], k: float
 ) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"must be >= 0|zip"):
         rrf(rankings, weights=weights, k=k)
 
 
