@@ -10,7 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from langchain_core.documents import Document
+from numpy.typing import NDArray
 
 from ixevaluation.dataset import Passage
 from ixinfra.config.settings import RagMode
@@ -75,6 +77,13 @@ class LexicalIndex:
             for row, score in zip(rows[0], scores[0], strict=True)
             if score > 0
         ]
+
+    def scores(self, text: str) -> NDArray[np.float64]:
+        """The score of every passage, float64 `[n]`, in the order of `passages`; they add up over words."""
+        known = [word for word in self.words(text) if word in self._document_count]
+        if not known:
+            return np.zeros(len(self._ids))
+        return np.asarray(self._bm25.get_scores(known), np.float64)
 
     def _tokenize(self, texts: list[str]) -> list[list[str]]:
         tokens: list[list[str]] = bm25s.tokenize(

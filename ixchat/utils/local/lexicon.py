@@ -31,6 +31,7 @@ class Lexicon:
         lean: One pattern for each kind of marker, to be searched in folded words.
         reply: One pattern for each kind of bare reply, to be matched against all words.
         offer: Pattern of an offer, to be searched in folded words.
+        grammar: Folded words of each word class the learned scorer counts.
     """
 
     code: str
@@ -42,6 +43,7 @@ class Lexicon:
     lean: Mapping[Lean, re.Pattern[str]]
     reply: Mapping[Reply, re.Pattern[str]]
     offer: re.Pattern[str]
+    grammar: Mapping[str, frozenset[str]]
 
     def has_content(self, word: str) -> bool:
         """Whether a folded word says what a text is about."""
@@ -98,6 +100,9 @@ def _lexicon(table: Mapping[str, Any]) -> Lexicon:
             {kind: compile_phrases(table["reply"][kind], lists) for kind in table["reply"]}
         ),
         offer=compile_phrases(table["offer"]["phrases"], lists),
+        grammar=MappingProxyType(
+            {name: frozenset(folded(text).split()) for name, text in table["grammar"].items()}
+        ),
     )
 
 

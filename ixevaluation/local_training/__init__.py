@@ -1,0 +1,1 @@
+"""Trains and measures the learned scorer of `ixchat.utils.local`; see `python -m ixevaluation.local_training -h`."""
