@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ def card(report: Report, sets: Mapping[str, float]) -> str:
             taught,
             "",
             "The lexical weights (one linear layer) are fitted to the relevance labels of `retrieval-mtrag`,",
-            "`retrieval-mtragun` (MTRAG-UN, Apache-2.0) and `retrieval-canard` (CANARD, CC BY-SA 4.0).",
+            _ranked(sets),
             "",
             "All figures below are out of fold: five folds by conversation, the scorer of a fold saw none of its conversations.",
             "System messages (CANARD's page titles) are left out, as in the product. English only: the other languages share",
@@ -50,6 +51,12 @@ def card(report: Report, sets: Mapping[str, float]) -> str:
             *_search(report),
         ]
     )
+
+
+def _ranked(sets: Mapping[str, float]) -> str:
+    if "gate-canard" in sets:
+        return "`retrieval-mtragun` (MTRAG-UN, Apache-2.0) and `retrieval-canard` (CANARD, CC BY-SA 4.0)."
+    return "and `retrieval-mtragun` (MTRAG-UN, Apache-2.0)."
 
 
 def _need(report: Report) -> list[str]:
@@ -63,9 +70,14 @@ def _need(report: Report) -> list[str]:
         for threshold, row in by_threshold.items():
             lines.append(
                 f"| {name} | {row['turns']} | {row['standalone']} | {threshold} | {row['recall']:.3f} "
-                f"| {row['specificity']:.3f} | {row['balanced']:.3f} |"
+                f"| {_figure(row['specificity'])} | {_figure(row['balanced'])} |"
             )
     return [*lines, ""]
+
+
+def _figure(value: float) -> str:
+    """A dash where a set holds no stand-alone turn."""
+    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def _choice(report: Report) -> list[str]:
