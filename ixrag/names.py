@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from ixrag.words import Word, words
+from ixrag.words import Word, folded_words, span_of, words
 
 MAX_NAME_WORDS = 12  # longer labels are sentences; nobody types one
 
@@ -22,11 +21,14 @@ class Named(Protocol):
     def aliases(self) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class NameHit:
-    """One occurrence of an entity's name or alias: `text[start:end]`, and word positions of the same."""
+class NameHit(NamedTuple):
+    """One occurrence of an entity's name or alias: `text[start:end]`, and word positions of the same.
+
+    `key` is the folded name of the entity, however the text calls it.
+    """
 
     name: str
+    key: str
     type: str
     start: int
     end: int
@@ -45,7 +47,7 @@ class NameIndex:
     __slots__ = ("_entities", "_lengths", "_names")
 
     def __init__(self, entities: Iterable[Named] = ()) -> None:
-        self._entities: list[tuple[str, str]] = []
+        self._entities: list[tuple[str, str, str]] = []
         self._names: dict[str, int] = {}
         self._lengths: dict[str, tuple[int, ...]] = {}
         for entity in entities:
@@ -61,27 +63,29 @@ class NameIndex:
     def find_in(self, text_words: Sequence[Word]) -> list[NameHit]:
         """`find` for a text that is split into words already."""
         hits: list[NameHit] = []
-        folded = [word.folded for word in text_words]
+        hay = folded_words(text_words)
+        lengths = self._lengths
         free_from = 0
-        for position, first in enumerate(folded):
-            if position < free_from or first not in self._lengths:
+        for position in [place for place, word in enumerate(hay) if word in lengths]:
+            if position < free_from:
                 continue
-            for length in self._lengths[first]:
-                entity = self._names.get(" ".join(folded[position : position + length]))
+            for length in lengths[hay[position]]:
+                entity = self._names.get(" ".join(hay[position : position + length]))
                 if entity is not None:
-                    free_from = min(position + length, len(folded))
-                    span = text_words[position].start, text_words[free_from - 1].end
+                    free_from = min(position + length, len(hay))
+                    span = span_of(text_words, position, free_from - 1)
                     hits.append(NameHit(*self._entities[entity], *span, position, free_from - 1))
                     break
         return hits
 
     def _add(self, entity: Named) -> None:
-        self._entities.append((entity.name, entity.type))
-        for label in (entity.name, *entity.aliases):
-            parts = [word.folded for word in words(label)]
+        labels = [words(label).folded for label in (entity.name, *entity.aliases)]
+        keys = [" ".join(parts) for parts in labels]
+        self._entities.append((entity.name, keys[0], entity.type))
+        for key, parts in zip(keys, labels, strict=True):
             if not 0 < len(parts) <= MAX_NAME_WORDS or parts == [parts[0][:1]]:
                 continue  # no letters, a sentence, or a single character
-            self._names.setdefault(" ".join(parts), len(self._entities) - 1)
+            self._names.setdefault(key, len(self._entities) - 1)
             lengths = self._lengths.get(parts[0], ())
             if len(parts) not in lengths:
                 self._lengths[parts[0]] = tuple(sorted({*lengths, len(parts)}, reverse=True))

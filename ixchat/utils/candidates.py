@@ -84,11 +84,9 @@ def find_candidates(
     mentions: dict[str, list[tuple[Mention, str, Kind, str, str]]] = {}
     for message in spoken:
         found = _entities(message, index, ordinary) if len(index) else _surface_spans(message, capitals)
-        for start, end, kind, name, type_ in found:
+        for start, end, kind, name, key, type_ in found:
             mention = Mention(message.index, message.role, start, end)
-            mentions.setdefault(folded(name), []).append(
-                (mention, message.text[start:end], kind, name, type_)
-            )
+            mentions.setdefault(key, []).append((mention, message.text[start:end], kind, name, type_))
     candidates = [
         Candidate(rows[-1][1], rows[-1][3], rows[0][2], rows[0][4], tuple(row[0] for row in rows))
         for rows in mentions.values()
@@ -100,15 +98,17 @@ def _position(mention: Mention) -> tuple[int, int]:
     return mention.message, mention.start
 
 
-Found = tuple[int, int, Kind, str, str]
+Found = tuple[int, int, Kind, str, str, str]
 
 
 def _entities(message: Spoken, index: NameIndex, ordinary: Set[str]) -> Iterator[Found]:
     for hit in index.find_in(message.words):
-        is_ordinary = hit.first_word == hit.last_word and message.words[hit.first_word].folded in ordinary
         # A visitor may drop the capital; an assistant's "we scale" is not the plan Scale.
-        if not (is_ordinary and message.role == "assistant" and message.text[hit.start : hit.end].islower()):
-            yield hit.start, hit.end, "entity", hit.name, hit.type
+        is_lower = message.role == "assistant" and message.text[hit.start : hit.end].islower()
+        if not (
+            is_lower and hit.first_word == hit.last_word and message.words[hit.first_word].folded in ordinary
+        ):
+            yield hit.start, hit.end, "entity", hit.name, hit.key, hit.type
 
 
 def _surface_spans(message: Spoken, capitals: bool) -> Iterator[Found]:
@@ -119,7 +119,7 @@ def _surface_spans(message: Spoken, capitals: bool) -> Iterator[Found]:
         if overlaps or not 1 <= len(words(span)) <= MAX_NAME_WORDS:
             continue
         taken.append((start, end))
-        yield start, end, kind, span, ""
+        yield start, end, kind, span, folded(span), ""
 
 
 def _marked_spans(text: str, capitals: bool) -> Iterator[tuple[int, int, Kind]]:

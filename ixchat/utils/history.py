@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,17 +35,21 @@ _LABELS: dict[Role, str] = {"user": "Visitor", "assistant": "Agent"}
 # which keeps a bullet: names in two cells are not one name. Each alternative is bounded or
 # stops at its first foreign character, so that the scan stays linear.
 _MARKUP = re.compile(
-    rf"""(?P<blank>[^\S ]\s*|[ ]\s+)                  # any blanks but a single space
-    |(?P<item>(?m:^[-+*•][ ])|\|(?:[ ]?:?-{{2,}}:?[ ]?\|?)*)
-    |(?m:^\#{{1,6}}[ ]|^>[ ]?)                      # heading, quotation
-    |```[a-z]{{0,12}}|`|~~
-    |\*{{2,3}}|_{{2,3}}|(?<!\w)[*_]|[*_](?!\w)        # emphasis, not the star inside a name
-    |!?\[(?=[^\[\]\n]{{1,300}}\]\()|\]\([^()\s]{{0,2000}}\)   # [label](address)
-    |</?[a-z][^<>]{{0,300}}>
-    |{URL.pattern}|{EMAIL.pattern}
+    r"""(?P<blank>[^\S ]\s*|[ ]\s+)                  # any blanks but a single space
+    |(?P<item>(?m:^[-+*•][ ])|\|(?:[ ]?:?-{2,}:?[ ]?\|?)*)
+    |(?m:^\#{1,6}[ ]|^>[ ]?)                      # heading, quotation
+    |```[a-z]{0,12}|`|~~
+    |\*{2,3}|_{2,3}|(?<!\w)[*_]|[*_](?!\w)        # emphasis, not the star inside a name
+    |!?\[(?=[^\[\]\n]{1,300}\]\()|\]\([^()\s]{0,2000}\)   # [label](address)
+    |</?[a-z][^<>]{0,300}>
     |[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\x00]+   # not the joiners inside a word
     """,
     re.VERBOSE | re.IGNORECASE,
+)
+_ADDRESSES = re.compile(f"{_MARKUP.pattern}|{URL.pattern}|{EMAIL.pattern}", re.VERBOSE | re.IGNORECASE)
+# What an alternative of `_MARKUP` can begin with: a search for one set of characters is far faster.
+_MARKUP_BEGINS = re.compile(
+    r"[^\S ]|[ ](?=\s)|[-+*•|#>`~_!\[\]<\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad\x00]"
 )
 _SHOWN = {"blank": " ", "item": "• "}
 _UNTIDY = re.compile("^[ •]+|[ •]+$|(?<=• )[• ]+|(?<= ) +")
@@ -137,17 +141,19 @@ def excerpts(messages: Sequence[Message]) -> tuple[Excerpt, ...]:
 
     A long message gives its beginning and its end. Beyond `MAX_HISTORY_CHARS` the oldest are left out.
     """
-    recent = recent_turns(messages)
-    first = len(messages) - len(recent)
-    chosen: list[Excerpt] = []
+    return tuple(latest_excerpts(messages))[::-1]
+
+
+def latest_excerpts(messages: Sequence[Message]) -> Iterator[Excerpt]:
+    """`excerpts`, newest first; a message is cleaned when its turn comes."""
+    first = len(messages) - len(recent_turns(messages))
     room = MAX_HISTORY_CHARS
     for index in range(len(messages) - 1, first - 1, -1):
         pieces = _excerpts_of(index, messages[index])
         room -= sum(len(piece.text) + len(_GAP) for piece in pieces) + len("Visitor: \n")
         if room < 0:
-            break
-        chosen[:0] = pieces
-    return tuple(chosen)
+            return
+        yield from reversed(pieces)
 
 
 def format_history(messages: Sequence[Message]) -> str:
@@ -249,7 +255,7 @@ def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
     """Cleaned text of `content[start:end]`, with the place of each of its characters."""
     shown: list[str] = []
     offsets: list[int] = []
-    for match in _MARKUP.finditer(content, start, end):
+    for match in _find_markup(content, start, end):
         instead = _SHOWN.get(match.lastgroup or "", "")
         shown += (content[start : match.start()], instead)
         offsets += range(start, match.start())
@@ -260,8 +266,21 @@ def _clean(content: str, start: int, end: int) -> tuple[str, list[int]]:
     return _tidy("".join(shown), offsets)
 
 
+def _find_markup(content: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Markup from left to right, none overlapping."""
+    if "@" in content or "://" in content or "www." in content.lower():
+        yield from _ADDRESSES.finditer(content, start, end)
+        return
+    for begin in _MARKUP_BEGINS.finditer(content, start, end):
+        if begin.start() >= start and (match := _MARKUP.match(content, begin.start(), end)):
+            yield match
+            start = match.end()
+
+
 def _tidy(text: str, offsets: list[int]) -> tuple[str, list[int]]:
     """Without blanks and bullets that follow each other or stand at either end."""
+    if "•" not in text and "  " not in text and text == text.strip(" "):
+        return text, offsets
     kept: list[str] = []
     places: list[int] = []
     start = 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from ixchat.utils.history import Excerpt, excerpts
+from ixchat.utils.history import Excerpt, latest_excerpts
 from ixchat.utils.resolution import Rejected, Resolution, Turn
-from ixchat.utils.terms import EMAIL, URL, count_words, find_name
+from ixchat.utils.terms import EMAIL, URL, count_words, find_name, find_names
 from ixrag.words import folded, words
 
 MAX_NAME_WORDS = 6
@@ -81,20 +82,21 @@ def establish(turn: Turn, name: str) -> Established | None:
 
     Web and mail addresses are not shown, so no part of one is ever established.
     """
-    for piece in reversed(excerpts(turn.messages)):
-        if _PLANTED.search(piece.text):
-            continue
-        for wanted in _with_and_without_article(name):
-            span = find_name(wanted, piece.text)
-            if span:
-                return _established(piece, *span)
+    spellings = list(_with_and_without_article(name))
+    for piece in latest_excerpts(turn.messages):
+        hay = words(piece.text)
+        spans = (next(find_names(wanted, piece.text, within=hay), None) for wanted in spellings)
+        span = next(filter(None, spans), None)
+        if span and not _PLANTED.search(piece.text):
+            return _established(piece, *span)
     return None
 
 
 def is_company(name: str, company_name: str) -> bool:
     """Whether `name` is the company itself: legal form, articles, case and web ending do not count."""
-    company = _company_core(company_name)
-    return bool(company) and _company_core(name) == company
+    company = _core_of_company(company_name)
+    core = name.lower() if name.isascii() and name.isalnum() else _core(name)  # most names are one word
+    return bool(company) and core == company
 
 
 def _reject(turn: Turn, name: str, found: Established | None) -> Rejected | None:
@@ -126,7 +128,12 @@ def _established(piece: Excerpt, start: int, end: int) -> Established:
     return Established(piece.text[start:end], piece.index, piece.offsets[start], piece.offsets[end - 1] + 1)
 
 
-def _company_core(name: str) -> str:
+@lru_cache(maxsize=1_024)
+def _core_of_company(name: str) -> str:
+    return _core(name)
+
+
+def _core(name: str) -> str:
     bare = _WEB_ENDING.sub("", name.strip())
     parts = folded(re.sub(r"(?<=\w)\.", "", bare)).removesuffix(" s").split()
     while len(parts) > 1 and parts[-1] in _LEGAL_FORMS | _COMPANY_WORDS:

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from ixrag.words import Word, words
+from ixrag.words import Word, folded_words, words
 
 Span = tuple[int, int]
 """Start and end of a piece of text, in characters, end excluded."""
@@ -66,17 +66,17 @@ def find_name(name: str, text: str) -> Span | None:
 
 def find_names(name: str, text: str, *, within: Sequence[Word] | None = None) -> Iterator[Span]:
     """Every place where `name` stands in `text`, from left to right; `within` is `words(text)`, if at hand."""
-    wanted = words(name)
+    needle = words(name).folded
     hay = words(text) if within is None else within
-    if not wanted:
+    folded = folded_words(hay)
+    if not needle or needle[0] not in folded:
         return
-    needle = [word.folded for word in wanted]
     allowed = _BREAKS - set(name)
-    for first in range(len(hay) - len(needle) + 1):
-        if hay[first].folded != needle[0]:
+    for first in range(len(folded) - len(needle) + 1):
+        if folded[first] != needle[0] or folded[first : first + len(needle)] != needle:
             continue
-        run = hay[first : first + len(needle)]
-        if [word.folded for word in run] == needle and not _is_broken(run, text, allowed):
+        run = [hay[place] for place in range(first, first + len(needle))]
+        if not _is_broken(run, text, allowed):
             yield run[0].start, run[-1].end
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ixrag.words import Word, folded
+from ixrag.words import Word, folded, folded_words
 
 Lean = Literal["impersonal", "thing", "party", "several", "inside", "opener", "company", "shift"]
 Reply = Literal["yes", "no", "thanks", "hello"]
@@ -68,12 +70,9 @@ def lexicon_of(*texts: Sequence[Word]) -> Lexicon | None:
     None when no common word of any language occurs. On a tie the language of the first text wins,
     then the alphabet.
     """
-    votes = dict.fromkeys(lexicons(), 0)
-    for weight, text in zip((2, *[1] * len(texts)), texts, strict=False):
-        for word in text:
-            for code in _languages_by_word().get(word.folded, ()):
-                votes[code] += weight
-    best = max(votes, key=lambda code: votes[code])
+    heard = chain(*map(folded_words, (*texts[:1], *texts)))
+    votes = Counter(chain.from_iterable(filter(None, map(_languages_by_word().get, heard))))
+    best = max(lexicons(), key=lambda code: votes[code])
     return lexicons()[best] if votes[best] else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ixchat.utils.candidates import Candidate, Spoken, find_candidates, recent
@@ -145,7 +146,7 @@ def _rule(
         return Ruling("keep", "names_the_company")
     if not (thing or party) and (company := marker(text, lexicon, "company")):
         return Ruling("keep", "asks_the_company", marker=company)
-    parties = [candidate for candidate in candidates if folded(candidate.type) in PARTIES]
+    parties = [candidate for candidate in candidates if _kind(candidate.type) in PARTIES]
     if party and len(parties) == 1:
         return Ruling("resolve", "one_candidate", parties[0], party)
     fitting = [
@@ -173,17 +174,22 @@ def _named(
     company = folded(company_name)
     hits = [hit for hit in index.find_in(message) if not is_company(hit.name, company_name)]
     spoken_of = {candidate.name for candidate in candidates}
-    settings = [hit for hit in hits if folded(hit.type) in SETTINGS and hit.name not in spoken_of]
+    settings = [hit for hit in hits if _kind(hit.type) in SETTINGS and hit.name not in spoken_of]
     names_subject = len(settings) < len(hits) or any(
         f" {folded(candidate.text)} " in text for candidate in candidates
     )
     return names_subject, bool(settings), bool(company) and f" {company} " in text
 
 
+@lru_cache(maxsize=1_024)
+def _kind(type_: str) -> str:
+    return folded(type_)
+
+
 def _can_mean(candidate: Candidate, thing: bool, party: bool) -> bool:
     if not candidate.type:
         return True
-    kind = folded(candidate.type)
+    kind = _kind(candidate.type)
     return (thing and kind not in NOT_THINGS) or (party and kind in PARTIES)
 
 

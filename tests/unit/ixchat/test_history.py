@@ -342,3 +342,14 @@ def test_shown_text_is_made_of_the_messages_characters(messages: list[Message]) 
         for char, offset in zip(piece.text, piece.offsets, strict=True):
             assert source[offset] == char or char in " •"
     assert len(format_history(messages).splitlines()) <= len(messages)
+
+
+PIECES = [
+    "a", "é", " ", "  ", "\n", "\n- ", "* ", "**", "_", "`", "~~", "#", "## ", "> ", "|", "---", "[", "](", ")", "![", "<b>", "</b>",
+    "<", "•", "\u200b", "\xad", "\xa0", "+ ",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_markup_is_taken_out_alike_with_and_without_an_address_after_it(text: str) -> None:
+    assert plain_text(f"{text} info@example.com") == plain_text(text)

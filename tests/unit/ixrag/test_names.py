@@ -52,6 +52,24 @@ def test_words_stand_where_they_say(text: str) -> None:
         end = word.end
 
 
+WESTERN = st.text(
+    alphabet=st.sampled_from("abzAZ09éÉßœŒæªº²¼µðþ_ .,;'’«»…•™€+#-*\n\xa0\xad\x00"), max_size=30
+)
+
+
+@given(WESTERN)
+def test_western_text_is_read_as_it_is_among_other_scripts(text: str) -> None:
+    assert list(words(text)) == words(f"{text} 日")[:-1]
+
+
+def test_a_few_words_can_be_asked_for_in_any_order() -> None:
+    text = words("L’accès, « Kadrel » affiche")
+    assert [text[2].folded, text[-1].start, text[0].end, len(text)] == ["kadrel", 20, 1, 4]
+    assert text[1:3] == list(text)[1:3]
+    with pytest.raises(IndexError):
+        text[4]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
