@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ixchat.chat_routing import chat_model
-from ixchat.understanding import build_pipeline, open_cache
+from ixchat.understanding import CACHE_TIMEOUT_S, build_pipeline, open_cache, open_near
 from ixchat.utils.intent_gate import IntentGate
 from ixinfra.config.settings import EngineConfig, Settings
 from ixinfra.embeddings import Embedder
@@ -33,6 +34,7 @@ from ixrag.search.telemetry import JsonlSink
 COLLECTION = "ix-passages"
 FOLDER = "engine"  # beside the LightRAG index of a knowledge base
 READ_AT_ONCE = 500
+GRACE_S = 0.005  # a variant that is late and will not stop holds the search no longer than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ async def open_engine(
     try:
         encoders = Encoders(embedder, embedder, tenant.language)
         await _bring_up_to_date(index, encoders, base, announce)
-        cache = open_cache(settings.query_understanding)
+        # A server that hangs must leave the model most of the time there is for variants.
+        cache_s = min(CACHE_TIMEOUT_S, config.variants_timeout_s / 3)
+        cache = open_cache(settings.query_understanding, timeout_s=cache_s)
         sink = (
             JsonlSink(config.telemetry_file.expanduser(), visitor_text=config.telemetry_text)
             if config.telemetry_file
@@ -96,7 +100,7 @@ async def open_engine(
             encoders,
             base.name,
             languages=await index.languages(base.name),
-            pipelines=_pipelines(settings, tenant_id, base, cache),
+            pipelines=_pipelines(settings, tenant_id, base, embedder, cache),
             tenant_id=tenant_id,
             quota=Quota(calls=config.variants_a_minute),
             limits=_limits(config, settings.lightrag.chunk_top_k),
@@ -170,24 +174,23 @@ async def _passages_of(base: KnowledgeBase) -> list[Text]:
 
 
 def _pipelines(
-    settings: Settings, tenant_id: str, base: KnowledgeBase, cache: Cache | None
+    settings: Settings, tenant_id: str, base: KnowledgeBase, embedder: Embedder, cache: Cache | None
 ) -> dict[Strategy, QueryUnderstandingPipeline]:
     """What finds other forms, for each way that wants some; nothing where the rewriter is switched off."""
     if not settings.query_rewriter.enabled:
         return {}
     config = settings.query_understanding.model_copy(
-        update={"timeout_s": settings.engine.variants_timeout_s, "rewrites": settings.engine.variants}
+        update={"timeout_s": settings.engine.variants_timeout_s, "rewrites": settings.engine.variants - 1}
     )
     model = chat_model(settings.models, "query_understanding")
-    expanding: list[Component] = ["glossary", "rewriter"] if model else ["glossary"]
-    splitting = build_pipeline(config, ["decomposer"], model=model, cache=cache)
-    return {
-        "decompose": splitting,
-        "coref_decompose": splitting,
-        "expand": build_pipeline(
-            config, expanding, model=model, glossary=_glossary(settings, tenant_id, base), cache=cache
-        ),
-    }
+    glossary = _glossary(settings, tenant_id, base)
+    near = open_near(config, cache, embedder, lambda text: {hit.name for hit in base.name_index.find(text)})
+    build = partial(
+        build_pipeline, config, model=model, glossary=glossary, cache=cache, near=near, grace_s=GRACE_S
+    )
+    expanding: list[Component] = ["glossary", "rewriter"] if settings.engine.variants > 1 else ["glossary"]
+    splitting = build(["decomposer"])
+    return {"decompose": splitting, "coref_decompose": splitting, "expand": build(expanding)}
 
 
 def _glossary(settings: Settings, tenant_id: str, base: KnowledgeBase) -> GlossaryExpander:

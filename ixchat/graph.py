@@ -45,6 +45,7 @@ from ixinfra.tracing import Tracer, build_tracer
 from ixrag.lightrag.knowledge_base import KnowledgeBase, build_knowledge_base, open_knowledge_base
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
 from ixrag.query.given_vectors import GivenVectors
+from ixrag.query.rewrite_cache import RewriteCache
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 
 DEADLINE_MARGIN_S = 0.05  # the route's own limit comes first; the node's is for a resolver that ignores it
@@ -223,7 +224,14 @@ async def _on_engine(
         raise
     route = settings.models.query_reference
     checker = chat_model(settings.models, "query_reference")
-    reference = partial(resolve_anaphora, model=checker, timeout_s=route.timeout_s) if checker else None
+    remembered = (
+        RewriteCache(engine.cache, settings.query_understanding.cache_ttl_s) if engine.cache else None
+    )
+    reference = (
+        partial(resolve_anaphora, model=checker, timeout_s=route.timeout_s, cache=remembered)
+        if checker
+        else None
+    )
 
     async def close() -> None:
         await engine.close()

@@ -22,13 +22,15 @@ from ixrag.query.cache import Cache, MemoryCache, RedisCache, open_redis_cache
 from ixrag.query.context import QueryContext
 from ixrag.query.decomposer import HeuristicQueryDecomposer, LLMQueryDecomposer
 from ixrag.query.forms import COMPONENTS, Component, Wanted
-from ixrag.query.glossary import GlossaryExpander
+from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
 from ixrag.query.glossary_files import load_glossary_of
 from ixrag.query.hyde import HyDEGenerator
+from ixrag.query.near import NamesIn, NearQueries
 from ixrag.query.retriever import UnderstandingRetriever, lightrag_channels
 from ixrag.query.rewriter import LLMQueryRewriter
 from ixrag.query.understanding import QueryUnderstandingPipeline
 
+CACHE_TIMEOUT_S = 0.1
 NEEDS_MODEL: tuple[Component, ...] = ("rewriter", "hyde")
 
 
@@ -87,10 +89,9 @@ def open_understanding(settings: Settings, tenant_id: str, embedder: Embedder) -
         [component for component in COMPONENTS if component in components],
         model=model,
         embedder=embedder,
-        glossary=load_glossary_of(tenant_id, config.glossary_dir)
-        if "glossary" in components and config.glossary_dir
-        else None,
+        glossary=load_glossary_of(tenant_id, config.glossary_dir) if config.glossary_dir else None,
         cache=cache,
+        near=open_near(config, cache, embedder),
     )
     return Understanding(pipeline, wanted, QueryContext(tenant_id, tenant.language), cache)
 
@@ -109,16 +110,27 @@ def build_pipeline(
     embedder: Embedder | None = None,
     glossary: GlossaryExpander | None = None,
     cache: Cache | None = None,
+    near: NearQueries | None = None,
+    grace_s: float = 0.05,
 ) -> QueryUnderstandingPipeline:
     """A pipeline of these components; those that need a model are left out without one.
 
-    Questions are split by the model where there is one, else by rules.
+    Questions are split by the model where there is one, else by rules. Remembered paraphrases are void once
+    the glossary changes, whether or not it is a component: both say what a tenant's words mean.
     """
     asks = model if "rewriter" in components else None
     writes = model if "hyde" in components else None
     splitter = LLMQueryDecomposer(model) if model else HeuristicQueryDecomposer()
     return QueryUnderstandingPipeline(
-        rewriter=LLMQueryRewriter(asks, cache=cache, cache_ttl_s=config.cache_ttl_s) if asks else None,
+        rewriter=LLMQueryRewriter(
+            asks,
+            cache=cache,
+            cache_ttl_s=config.cache_ttl_s,
+            near=near,
+            depends_on=[glossary.version] if isinstance(glossary, InMemoryGlossary) else (),
+        )
+        if asks
+        else None,
         decomposer=splitter if "decomposer" in components else None,
         glossary=glossary if "glossary" in components else None,
         hyde=HyDEGenerator(
@@ -132,11 +144,22 @@ def build_pipeline(
         else None,
         rewrite_n=config.rewrites,
         timeout_s=config.timeout_s,
+        grace_s=grace_s,
     )
 
 
-def open_cache(config: QueryUnderstandingConfig, environ: Mapping[str, str] = os.environ) -> Cache | None:
+def open_cache(
+    config: QueryUnderstandingConfig,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    timeout_s: float = CACHE_TIMEOUT_S,
+) -> Cache | None:
     """The cache that is configured; a Redis server is connected when it is first asked.
+
+    Args:
+        config: Which cache.
+        environ: Where the server's password is looked up.
+        timeout_s: Longest wait for one call to a server; after it the server is left alone for a while.
 
     Raises:
         ConfigError: The variable of the server's password is named and not set, or its address is wrong.
@@ -147,9 +170,22 @@ def open_cache(config: QueryUnderstandingConfig, environ: Mapping[str, str] = os
     if config.cache == "none" or config.cache_url is None:
         return None
     try:
-        return open_redis_cache(_with_password(config, environ))
+        return open_redis_cache(_with_password(config, environ), timeout_s=timeout_s)
     except ValueError as error:
         raise ConfigError(f"query_understanding.cache_url: {config.cache_url!r}: {error}") from None
+
+
+def open_near(
+    config: QueryUnderstandingConfig,
+    cache: Cache | None,
+    embedder: Embedder | None,
+    names: NamesIn = lambda _text: (),
+) -> NearQueries | None:
+    """What finds remembered answers by meaning; None where nothing is remembered or only equal words count."""
+    if cache is None or embedder is None or config.cache_likeness == 1:
+        return None
+    shared = cache if isinstance(cache, RedisCache) else None
+    return NearQueries(embedder, at_least=config.cache_likeness, names=names, shared=shared)
 
 
 def memory_text_resolver(settings: Settings, recall: Recall | None = None) -> Resolver:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -77,6 +78,7 @@ class E5Embedder:
         self._directions = directions
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), "ix-embed")
         self._cache = VectorCache(MAX_CACHED_VECTORS)
+        self._asking: WeakValueDictionary[tuple[int, str, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
     def dim(self) -> int:
@@ -85,7 +87,14 @@ class E5Embedder:
 
     async def query(self, texts: Sequence[str]) -> Vectors:
         """Vectors with the model's query prefix, of the first 1,000 characters of each text; remembered
-        inside `remember_vectors`."""
+        inside `remember_vectors`, where a text that is asked for twice at once is embedded once."""
+        if len(texts) == 1 and _TENANT.get():
+            place = (id(asyncio.get_running_loop()), _TENANT.get(), texts[0])
+            async with self._asking.setdefault(place, asyncio.Lock()):
+                return await self._query(texts)
+        return await self._query(texts)
+
+    async def _query(self, texts: Sequence[str]) -> Vectors:
         known = {text: self._cache.get(text) for text in dict.fromkeys(texts)}
         missing = [text for text, vector in known.items() if vector is None]
         if missing:

@@ -29,11 +29,13 @@ class MissingExtraError(IxError, ImportError):
 
 
 class ModelError(IxError):
-    """A chat model gave no usable answer. `reason` is one of `ixinfra.llm.ModelFailure`."""
+    """A chat model gave no usable answer. `reason` is one of `ixinfra.llm.ModelFailure`, `status` the HTTP
+    status of the refusal where there was one."""
 
-    def __init__(self, message: str, *, reason: str) -> None:
+    def __init__(self, message: str, *, reason: str, status: int | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.status = status
 
 
 class KnowledgeBaseError(IxError):

@@ -16,6 +16,7 @@ from langgraph.constants import TAG_NOSTREAM
 
 from ixinfra.errors import ModelError
 from ixinfra.providers import DEADLINE_KEY, PROVIDER_KEY, build_chat_model
+from ixinfra.structured import called_with, held_to
 from ixinfra.tracing import Span, current_tracer
 
 __all__ = [
@@ -67,6 +68,7 @@ async def complete(
     timeout_s: float | None = None,
     name: str = "chat-model",
     metadata: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
 ) -> Completion:
     """Ask the model once, inside a `generation` span.
 
@@ -80,6 +82,8 @@ async def complete(
             Default: the limit of the route the model was built from, else `DEFAULT_TIMEOUT_S`.
         name: Name of the span.
         metadata: JSON facts for the span, such as the kind of question.
+        schema: JSON schema that the answer is held to, where the model can be (`ixinfra.structured`); its
+            text is then JSON, but read it tolerantly all the same.
 
     Raises:
         ModelError: Nothing usable came back; `reason` says why, the text holds no message content.
@@ -90,15 +94,14 @@ async def complete(
         asked = _describe(model, span)
         started = time.perf_counter()
         try:
-            message = await _within(limit_s, model.ainvoke(list(messages), config))
+            message = await _within(limit_s, _invoke(model, messages, config, schema))
         except Exception as error:
             failure = _model_error(error, asked, limit_s)
             span.fail(failure.reason)
         else:
             elapsed_ms = (time.perf_counter() - started) * 1000
-            completion = Completion(
-                text_of(message), *_answered_by(message, asked), _usage(message), elapsed_ms
-            )
+            text = text_of(message) or (called_with(message) if schema else "")
+            completion = Completion(text, *_answered_by(message, asked), _usage(message), elapsed_ms)
             span.update(output=completion.text, model=completion.model, usage=completion.usage)
             return completion
     raise failure
@@ -140,6 +143,17 @@ async def stream_text(
         await writer
     finally:
         await _stop(writer)
+
+
+async def _invoke(
+    model: BaseChatModel, messages: Messages, config: RunnableConfig, schema: Mapping[str, Any] | None
+) -> BaseMessage:
+    held = held_to(model, schema) if schema else None
+    if held is None:
+        return await model.ainvoke(list(messages), config)
+    answer: Any = await held.ainvoke(list(messages), config)
+    message: BaseMessage = answer["raw"]
+    return message
 
 
 def text_of(message: BaseMessage) -> str:
@@ -272,8 +286,9 @@ def _model_error(error: Exception, asked: tuple[str, str], limit_s: float) -> Mo
     status = getattr(error, "status_code", None) or getattr(
         getattr(error, "response", None), "status_code", None
     )
-    what = f"{kind.__name__}, status {status}" if isinstance(status, int) else kind.__name__
-    return ModelError(f"{asked[0]} failed: {what}", reason="model_error")
+    known = status if isinstance(status, int) else None
+    what = kind.__name__ if known is None else f"{kind.__name__}, status {known}"
+    return ModelError(f"{asked[0]} failed: {what}", reason="model_error", status=known)
 
 
 def _as_json(messages: Messages) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ class Reply:
     delay_s: float = 0.0
     model: str = "loopback-1"
     reasoning: str = ""
+    tool: str = ""  # name of a tool that is called with `text`, instead of a text
 
 
 @dataclass(slots=True)
@@ -49,6 +50,11 @@ HANG = Reply("hang")
 def answer(text: str, *, delay_s: float = 0.0, reasoning: str = "") -> Reply:
     """A proper answer, streamed word by word where the request asks for a stream."""
     return Reply("answer", text=text, delay_s=delay_s, reasoning=reasoning)
+
+
+def tool_call(name: str, arguments: str) -> Reply:
+    """A call of a tool, as a model that must call one answers."""
+    return Reply("answer", text=arguments, tool=name)
 
 
 def status(code: int, text: str = "the server is not well") -> Reply:
@@ -210,7 +216,14 @@ USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
 
 
 def _openai_body(reply: Reply) -> dict[str, Any]:
-    message = {"role": "assistant", "content": reply.text, "reasoning_content": reply.reasoning or None}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": reply.text,
+        "reasoning_content": reply.reasoning or None,
+    }
+    if reply.tool:
+        call = {"id": "t1", "type": "function", "function": {"name": reply.tool, "arguments": reply.text}}
+        message |= {"content": "", "tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     head = {"id": "c1", "object": "chat.completion", "created": 0, "model": reply.model}
     return {**head, "choices": [choice], "usage": USAGE}

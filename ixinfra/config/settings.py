@@ -281,6 +281,12 @@ class QueryUnderstandingConfig(Section):
         "memory", description="Where paraphrases and their vectors are remembered, by tenant."
     )
     cache_ttl_s: float = Field(3600.0, gt=0, allow_inf_nan=False, description="Seconds an entry is kept.")
+    cache_likeness: float = Field(
+        0.98,
+        gt=0,
+        le=1,
+        description="Least cosine at which an earlier message's paraphrases count as this one's; 1 for equal words alone.",
+    )
     cache_url: Annotated[Address | None, EmptyIsNone] = Field(
         None, description='Address of the Redis server, without password; "" for the others.'
     )
@@ -410,7 +416,10 @@ class EngineConfig(Section):
     )
     index_calls: int = Field(12, ge=1, le=100, description="Most index calls of one search.")
     variants: int = Field(
-        3, ge=1, le=4, description="Most other wordings of a message, the message not counted."
+        4,
+        ge=1,
+        le=4,
+        description="Most wordings of a message that are searched, its own among them; 1 for that one alone.",
     )
     variants_timeout_s: Seconds = Field(
         0.045, description="Seconds for finding them; a hosted model needs more, and so a longer deadline_s."

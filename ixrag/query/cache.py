@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 from ixinfra.errors import MissingExtraError
 
-Found = Literal["hit", "absent", "no_tenant", "unavailable", "corrupt"]
-"""How a look-up ended. `corrupt` is said by the reader that could not decode the value."""
+Found = Literal["hit", "near", "absent", "no_tenant", "unavailable", "corrupt"]
+"""How a look-up ended. Readers say two of them: `corrupt` where the value cannot be decoded, `near` where
+it was kept for a query that means the same."""
 
 _log = logging.getLogger(__name__)
 
@@ -130,11 +131,17 @@ class MemoryCache(Cache):
 
 
 class RedisClient(Protocol):
-    """The three calls made on a `redis.asyncio.Redis` (or a client that looks like it)."""
+    """The calls made on a `redis.asyncio.Redis` (or a client that looks like it)."""
 
     def get(self, name: str) -> Awaitable[Any]: ...
 
     def set(self, name: str, value: bytes, *, px: int) -> Awaitable[Any]: ...
+
+    def xadd(self, name: str, fields: Any, *, maxlen: int, approximate: bool) -> Awaitable[Any]: ...
+
+    def xrange(self, name: str, min: str, max: str, count: int) -> Awaitable[Any]: ...
+
+    def pexpire(self, name: str, time: int) -> Awaitable[Any]: ...
 
     async def aclose(self) -> None: ...
 
@@ -166,13 +173,8 @@ class RedisCache(Cache):
 
     async def get(self, key: CacheKey) -> Lookup:
         """The stored bytes; absent, or unavailable when the server failed, hung or rests."""
-        if self._clock() < self._resting_until:
-            return UNAVAILABLE
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                value = await self._client.get(str(key))
-        except Exception as error:
-            self._rest(error)
+        answered, value = await self._ask(lambda: self._client.get(str(key)))
+        if not answered:
             return UNAVAILABLE
         if value is None:
             return ABSENT
@@ -180,17 +182,41 @@ class RedisCache(Cache):
 
     async def put(self, key: CacheKey, value: bytes, *, ttl_s: float) -> None:
         """Keep `value` until the server drops it."""
-        if self._clock() < self._resting_until or ttl_s <= 0:
-            return
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._client.set(str(key), value, px=max(1, int(ttl_s * 1000)))
-        except Exception as error:
-            self._rest(error)
+        if ttl_s > 0:
+            await self._ask(lambda: self._client.set(str(key), value, px=_milliseconds(ttl_s)))
+
+    async def append(self, tenant_id: str, value: bytes, *, keep: int, ttl_s: float) -> None:
+        """Add a value to the tenant's log; see `ixrag.query.near.SharedLog`."""
+        name = _log_name(tenant_id)
+        added, _ = await self._ask(
+            lambda: self._client.xadd(name, {"v": value}, maxlen=keep, approximate=False)
+        )
+        if added:
+            await self._ask(lambda: self._client.pexpire(name, _milliseconds(ttl_s)))
+
+    async def read_after(self, tenant_id: str, place: str, *, limit: int) -> tuple[list[bytes], str]:
+        """What was added to the tenant's log since; see `ixrag.query.near.SharedLog`."""
+        start = f"({place}" if place else "-"
+        _, rows = await self._ask(
+            lambda: self._client.xrange(_log_name(tenant_id), min=start, max="+", count=limit)
+        )
+        values = [fields[b"v"] for _, fields in rows or () if b"v" in fields]
+        return values, rows[-1][0].decode() if rows else place
 
     async def close(self) -> None:
         """Close the client's connections."""
         await self._client.aclose()
+
+    async def _ask(self, call: Callable[[], Awaitable[Any]]) -> tuple[bool, Any]:
+        """Whether the server answered, and what."""
+        if self._clock() < self._resting_until:
+            return False, None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return True, await call()
+        except Exception as error:
+            self._rest(error)
+            return False, None
 
     def _rest(self, error: Exception) -> None:
         self._resting_until = self._clock() + self._rest_s
@@ -218,6 +244,14 @@ def open_redis_cache(url: str, *, timeout_s: float = 0.1, rest_s: float = 5.0) -
         retry=Retry(NoBackoff(), 0),
     )
     return RedisCache(client, timeout_s=timeout_s, rest_s=rest_s)
+
+
+def _milliseconds(ttl_s: float) -> int:
+    return max(1, int(ttl_s * 1000))
+
+
+def _log_name(tenant_id: str) -> str:
+    return f"ix:near:{quote(tenant_id, safe='', errors='replace')}"
 
 
 async def look_up(cache: Cache | None, key: CacheKey | None) -> Lookup | None:

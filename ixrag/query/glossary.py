@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol, runtime_checkable
 
 from ixrag.query.context import QueryContext
@@ -75,6 +77,12 @@ class InMemoryGlossary(GlossaryExpander):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def version(self) -> str:
+        """Sixteen hex digits that change with any term or synonym."""
+        pairs = sorted((entry.term, *entry.synonyms) for entry in self._entries.values())
+        return blake2b(json.dumps(pairs).encode(), digest_size=8).hexdigest()
 
     async def expand(self, ctx: QueryContext, query_text: str) -> dict[str, list[str]]:
         """`{term: [synonym, ...]}` for every term in `query_text`, in order of occurrence."""

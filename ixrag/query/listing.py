@@ -32,11 +32,17 @@ _QUOTES = {
     "『": "』",
     "”": "”",
 }
+_JSON_LIST = re.compile(r'(?m)^\s*(?:\{\s*"\w+"\s*:\s*)?\[(?=\s*["\]])')
+_STRING = re.compile(r'\s*,?\s*("(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")')
+_DECODER = json.JSONDecoder(strict=False)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def list_items(answer: str) -> list[str]:
-    """The items of a model's list (thinking taken off already), one per line or as a JSON array, as plain text.
+    """The items of a model's list (thinking taken off already), one per line or as JSON, as plain text.
+
+    JSON is an array of strings, or an object that holds one; it may be fenced, stand after an opening
+    sentence, or be cut off, whose last string is then left out.
 
     Fences, numbering, bullets, labels, quotes, markdown, an opening ("Here are ...:") and a
     closing remark are taken off; blank and over-long lines are left out. Order and repeats are kept.
@@ -79,14 +85,14 @@ def distinct(
         texts: Candidates, best first.
         other_than: Texts that must not come back.
     """
-    seen = {_comparable(text) for text in other_than}
+    seen = {comparable(text) for text in other_than}
     kept: list[str] = []
     for text in texts:
         if limit is not None and len(kept) >= limit:
             break
         if not isinstance(text, str):
             continue
-        key = _comparable(text)
+        key = comparable(text)
         if key and key not in seen:
             seen.add(key)
             kept.append(encodable(text.strip()))
@@ -98,7 +104,8 @@ def encodable(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
-def _comparable(text: str) -> str:
+def comparable(text: str) -> str:
+    """The form in which two queries are one: without case, repeated blanks and closing punctuation, in NFC."""
     plain = unicodedata.normalize("NFC", " ".join(text.split()).casefold())
     return plain.rstrip(" .?!…。？！؟") or plain
 
@@ -113,12 +120,24 @@ def _is_chatter(line: str) -> bool:
 
 def _json_items(text: str) -> list[str] | None:
     body = _FENCE.sub("", text).strip()
-    if not body.startswith("["):
+    start = _JSON_LIST.search(body)
+    if start is None:
         return None
     try:
-        items = json.loads(body)
+        value, _ = _DECODER.raw_decode(body, start.start())
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        return None
-    return items
+        return _before_the_cut(body[start.end() :])
+    lists = value.values() if isinstance(value, dict) else [value]
+    for items in lists:
+        if isinstance(items, list) and all(isinstance(item, str) for item in items):
+            return items
+    return None
+
+
+def _before_the_cut(rest: str) -> list[str] | None:
+    """The complete strings at the head of an array that was not closed."""
+    items: list[str] = []
+    while (string := _STRING.match(rest)) is not None:
+        items.append(json.loads(string[1], strict=False))
+        rest = rest[string.end() :]
+    return items or None

@@ -210,6 +210,8 @@ class _Search:
         understood = task.result()
         if failed := understood.metadata.get("partial_failures"):
             self._facts["forms_failed"] = failed
+        if cached := understood.metadata.get("cache"):
+            self._facts["cache"] = cached
         return forms(understood, WANTED)
 
     async def _ask(self, probe: Probe) -> list[Hit]:

@@ -4,6 +4,7 @@ back when the server misbehaves, and what a cancelled call leaves behind."""
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,12 +13,13 @@ from typing import Any
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
-from openai_server import CUT, GARBAGE, HANG, LoopbackServer, Reply, answer, openai_server, status
+from openai_server import CUT, GARBAGE, HANG, LoopbackServer, Reply, answer, openai_server, status, tool_call
 
 from ixinfra.config.settings import ModelRoute
 from ixinfra.errors import ModelError
 from ixinfra.llm import build_chat_model, complete, stream_text
 from ixinfra.tracing_tree import RecordingTracer
+from ixrag.query.rewriter import schema_of
 
 SECRET = "my phone is 06 12 34 56 78"
 ASK = [SystemMessage("Answer KEEP."), HumanMessage(SECRET)]
@@ -83,6 +85,32 @@ async def test_limits_and_reasoning_of_an_openai_route_are_sent() -> None:
     }
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert not body.get("stream")
+
+
+QUERIES = '{"queries": ["pay slips", "wage file"]}'
+
+
+@pytest.mark.parametrize(
+    ("provider", "reply", "where"),
+    [
+        ("openai", answer(QUERIES), ("response_format", "json_schema", "schema")),
+        ("mistralai", tool_call("queries", QUERIES), ("tools", 0, "function", "parameters")),
+        ("ollama", answer(QUERIES), ("format",)),
+    ],
+)
+async def test_a_schema_is_sent_as_the_provider_takes_it(
+    provider: str, reply: Reply, where: tuple[str | int, ...]
+) -> None:
+    schema = schema_of(3)
+    async with openai_server(reply) as server, model_of(server, provider) as model:
+        completion = await complete(model, [HumanMessage("payroll")], schema=schema)
+        sent: Any = server.requests[0].body
+    for step in where:
+        sent = sent[step]
+    assert sent["properties"] == schema["properties"]
+    assert sent["required"] == ["queries"]
+    assert json.loads(completion.text) == json.loads(QUERIES)
+    assert completion.usage == {"input": 12, "output": 3, "total": 15}
 
 
 async def test_limits_of_a_mistral_route_are_sent() -> None:

@@ -6,11 +6,21 @@ import asyncio
 import time
 
 import pytest
-from openai_server import CUT, GARBAGE, HANG, LoopbackServer, Reply, answer, openai_server, status
+from openai_server import (
+    CUT,
+    GARBAGE,
+    HANG,
+    LoopbackServer,
+    Reply,
+    answer,
+    openai_server,
+    status,
+)
 
 from ixchat.utils.memory_rewriter import WorkingMemory, rewrite_with_memory
 from ixchat.utils.resolution import Turn
 from ixinfra.config.settings import ModelRoute
+from ixinfra.errors import ModelError
 from ixinfra.llm import build_chat_model
 from ixrag.query import (
     HyDEGenerator,
@@ -106,6 +116,30 @@ async def test_after_an_outage_the_next_answer_counts() -> None:
             {"rewrites": "hit"},
         ]
         assert len(server.requests) == 2
+
+
+QUERIES = '{"queries": ["pay slips", "wage file"]}'
+
+
+async def test_a_server_that_refuses_the_schema_is_asked_without_it_from_then_on() -> None:
+    async with openai_server(status(400), answer("1. pay slips\n2. wage file")) as server:
+        route = ModelRoute(model="openai:any", base_url=server.openai_url, timeout_s=5)
+        rewriter = LLMQueryRewriter(build_chat_model(route))
+        found = [await rewriter.rewrite(CTX, query) for query in ("export payroll", "payroll exports")]
+
+        assert found == [["pay slips", "wage file"]] * 2
+        assert ["response_format" in request.body for request in server.requests] == [True, False, False]
+
+
+async def test_a_server_in_trouble_is_not_taken_for_one_without_schemas() -> None:
+    async with openai_server(status(429), answer(QUERIES)) as server:
+        route = ModelRoute(model="openai:any", base_url=server.openai_url, timeout_s=5)
+        rewriter = LLMQueryRewriter(build_chat_model(route))
+        with pytest.raises(ModelError):
+            await rewriter.rewrite(CTX, "export payroll")
+        await rewriter.rewrite(CTX, "export payroll")
+
+        assert ["response_format" in request.body for request in server.requests] == [True, True]
 
 
 async def test_memory_is_rewritten_over_http_and_usage_comes_back() -> None:

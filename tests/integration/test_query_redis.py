@@ -6,13 +6,17 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from fakes import ScriptedModel
+from fakes import HashEmbedder, ScriptedModel
 
 from ixrag.query import HyDEGenerator, LLMQueryRewriter, QueryContext, QueryUnderstandingPipeline
+from ixrag.query.asked import Asked
 from ixrag.query.cache import CacheKey, RedisCache, cache_key, open_redis_cache
+from ixrag.query.near import NearQueries
+from ixrag.query.rewrite_cache import RewriteCache
 
 redis = pytest.importorskip("redis.asyncio", reason="the redis package is not installed")
 URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
@@ -70,6 +74,42 @@ async def test_two_processes_worth_of_rewriters_share_one_answer(cache: RedisCac
 
     assert found == again == ["pay slips", "wage file"]
     assert second.asked == []
+
+
+async def test_another_process_finds_what_means_the_same_and_a_tenants_log_is_bounded(
+    cache: RedisCache, tenant: str
+) -> None:
+    second = open_redis_cache(URL, timeout_s=2.0)
+    one, other = (
+        RewriteCache(
+            server, 5.0, NearQueries(HashEmbedder(256), at_least=0.95, shared=server, max_a_tenant=3)
+        )
+        for server in (cache, second)
+    )
+    asked = [
+        Asked(tenant, "rewrites", f"how do we export topic{n} files", "m-1", "v1", language="en")
+        for n in range(5)
+    ]
+    for number, question in enumerate(asked):
+        await one.keep(question, [f"wording {number}"])
+
+    turned = [
+        replace(question, query=f"files, topic{n}: how do we export") for n, question in enumerate(asked)
+    ]
+    found = [await other.find(question) for question in turned]
+    theirs = await other.find(replace(turned[4], tenant_id=f"{tenant}-2"))
+    later = replace(asked[0], query="something else entirely")
+    await one.keep(later, ["added later"])
+    caught_up = await other.find(replace(later, query="entirely something else"))
+    client = redis.Redis.from_url(URL)
+    length, left_ms = await client.xlen(f"ix:near:{tenant}"), await client.pttl(f"ix:near:{tenant}")
+    await client.aclose()
+    await second.close()
+
+    assert [texts for _, texts in found] == [[], [], ["wording 2"], ["wording 3"], ["wording 4"]]
+    assert theirs == ("absent", [])
+    assert caught_up == ("near", ["added later"])
+    assert (length, 0 < left_ms <= 5000) == (3, True)
 
 
 async def test_a_corrupt_entry_heals(cache: RedisCache, tenant: str) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from fakes import ScriptedModel
+from fakes import HashEmbedder, ScriptedModel
 
 from ixchat.utils.anaphora import is_resolution_safe, recent_within, resolve_anaphora
 from ixchat.utils.history import turn_from
 from ixchat.utils.resolution import Message
+from ixrag.query.cache import CacheKey, Lookup, MemoryCache
+from ixrag.query.near import NearQueries
+from ixrag.query.rewrite_cache import RewriteCache
 
 SAID = [
     ("user", "Do you have a tool for stock?"),
@@ -61,6 +64,70 @@ async def test_a_first_turn_asks_no_model() -> None:
     model = ScriptedModel()
     assert (await resolve_anaphora(turn_from("How much is it?"), model)).fallback == "first_turn"
     assert model.asked == []
+
+
+OTHER = [("user", "Do you have a tool for rotas?"), ("assistant", "Yes, Brodal plans rotas in restaurants.")]
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "tenant_id", "model_name", "asked_again"),
+    [
+        pytest.param(
+            "how much is it", SAID, "acme", "m-1", False, id="the same message after the same words"
+        ),
+        pytest.param("How much is it?", OTHER, "acme", "m-1", True, id="another conversation"),
+        pytest.param("It is how much?", SAID, "acme", "m-1", True, id="other words of the same meaning"),
+        pytest.param("How much is it?", SAID, "other", "m-1", True, id="another tenant"),
+        pytest.param("How much is it?", SAID, "", "m-1", True, id="no tenant"),
+        pytest.param("How much is it?", SAID, "acme", "m-2", True, id="another model"),
+    ],
+)
+async def test_a_rewrite_is_remembered_for_its_conversation_alone(
+    query: str, said: list[tuple[str, str]], tenant_id: str, model_name: str, asked_again: bool
+) -> None:
+    near = NearQueries(HashEmbedder(256), at_least=0.5)  # it must not even be asked
+    cache = RewriteCache(MemoryCache(), near=near)
+    first = ScriptedModel(script=["How much is Stokarel?"], name_on_bill="m-1")
+    await resolve_anaphora(turn_from("How much is it?", SAID, tenant_id="acme"), first, cache=cache)
+    second = ScriptedModel(script=["How much is Brodal?"], name_on_bill=model_name)
+    found = await resolve_anaphora(turn_from(query, said, tenant_id=tenant_id), second, cache=cache)
+    assert bool(second.asked) is asked_again
+    if not asked_again:
+        assert (found.query, found.decision) == ("How much is Stokarel?", "resolve")
+        assert found.trace["cache"] == "hit"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        pytest.param("how much is it", True, id="keep is a verdict"),
+        pytest.param("How much is Planivaro Enterprise Suite Gold?", False, id="an unsafe rewrite"),
+        pytest.param("", False, id="silence"),
+        pytest.param(RuntimeError("down"), False, id="a failure"),
+    ],
+)
+async def test_only_safe_verdicts_are_remembered(answer: object, kept: bool) -> None:
+    cache = RewriteCache(MemoryCache())
+    model = ScriptedModel(script=[answer])
+    turn = turn_from("How much is it?", SAID, tenant_id="acme")
+    first = await resolve_anaphora(turn, model, cache=cache)
+    again = await resolve_anaphora(turn, model, cache=cache)
+    assert (first.query, first.decision, first.fallback) == (again.query, again.decision, again.fallback)
+    assert len(model.asked) == (1 if kept else 2)
+
+
+@pytest.mark.parametrize(
+    "stored", [b"junk", b'["How much is Planivaro Enterprise Suite Gold?"]', b'["a", "b"]']
+)
+async def test_a_damaged_or_planted_entry_is_not_believed(stored: bytes) -> None:
+    class Planted(MemoryCache):
+        async def get(self, key: CacheKey) -> Lookup:
+            return Lookup(stored, "hit")
+
+    model = ScriptedModel(script=["How much is Stokarel?"])
+    turn = turn_from("How much is it?", SAID, tenant_id="acme")
+    found = await resolve_anaphora(turn, model, cache=RewriteCache(Planted()))
+    assert (found.query, len(model.asked)) == ("How much is Stokarel?", 1)
 
 
 def test_the_conversation_is_walked_backwards_within_its_budget() -> None:

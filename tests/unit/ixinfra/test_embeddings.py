@@ -94,6 +94,22 @@ async def test_a_repeated_query_is_embedded_once_for_a_tenant(
     np.testing.assert_array_equal(first[0], first[2])
 
 
+async def test_a_query_asked_twice_at_once_is_embedded_once_and_a_cancelled_one_frees_the_other(
+    embedder: E5Embedder, model: LengthModel
+) -> None:
+    with remember_vectors("acme"):
+        first, second = await asyncio.gather(embedder.query(["a"]), embedder.query(["a"]))
+        np.testing.assert_array_equal(first, second)
+        assert len(model.asked) == 1
+
+        leaving, staying = (asyncio.create_task(embedder.query(["b"])) for _ in range(2))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert (await staying).shape == (1, 3)
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+
 async def test_tenants_do_not_share_vectors_and_nobody_keeps_none(
     embedder: E5Embedder, model: LengthModel
 ) -> None:

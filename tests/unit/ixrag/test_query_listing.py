@@ -56,6 +56,26 @@ def test_talk_around_the_list_is_left_out() -> None:
     assert list_items(answer) == ["pay slip export", "wage file download"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param('{"queries": ["pay slips", "wage file"]}', ["pay slips", "wage file"], id="as asked"),
+        pytest.param('{"queries":["a b"],"note":"x"}', ["a b"], id="and more than was asked"),
+        pytest.param('{\n  "variants": [\n    "a b",\n    "c d"\n  ]\n}', ["a b", "c d"], id="spread out"),
+        pytest.param(
+            'Here you go:\n```json\n{"queries": ["a b"]}\n```\nAnything else?', ["a b"], id="wrapped"
+        ),
+        pytest.param('{"queries": ["a b", "c \\"d\\"", "e f', ["a b", 'c "d"'], id="cut off"),
+        pytest.param('["a b", "c', ["a b"], id="an array that is cut off"),
+        pytest.param('{"queries": [1, 2]}', ['{"queries": [1, 2]}'], id="no strings: read as lines"),
+        pytest.param("[draft] pay slips", ["[draft] pay slips"], id="a bracket that is no JSON"),
+        pytest.param('{"queries": []}', [], id="nothing"),
+    ],
+)
+def test_json_is_read_however_it_comes(answer: str, expected: list[str]) -> None:
+    assert list_items(answer) == expected
+
+
 def test_a_json_array_is_a_list() -> None:
     assert list_items('```json\n["pay slip export", "wage file"]\n```') == ["pay slip export", "wage file"]
 

@@ -5,15 +5,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from fakes import run_in_virtual_time
+from fakes import HashEmbedder, ScriptedModel, run_in_virtual_time
 from langchain_core.documents import Document
 from search_fakes import FakeIndex, engine, fake_hit, hash_encoders
 
 from ixinfra.errors import RetrievalError
 from ixinfra.tracing_tree import RecordingTracer
 from ixrag.documents import search_report
-from ixrag.query import HeuristicQueryDecomposer, InMemoryGlossary, QueryContext, QueryUnderstandingPipeline
+from ixrag.query import (
+    HeuristicQueryDecomposer,
+    InMemoryGlossary,
+    LLMQueryRewriter,
+    MemoryCache,
+    QueryContext,
+    QueryUnderstandingPipeline,
+    RedisCache,
+)
+from ixrag.query.cache import CacheKey
 from ixrag.query.decomposer import QueryDecomposer
+from ixrag.query.near import NearQueries
 from ixrag.search.engine import HybridRetriever, Limits
 from ixrag.search.fan_out import Deadline
 from ixrag.search.index import Channel
@@ -250,6 +260,74 @@ def test_an_exhausted_quota_searches_the_query_and_says_so() -> None:
     _, facts = search(retriever, TWO)
     assert facts["forms"] == "quota"
     assert facts["index_calls"] == 3
+
+
+# --- the cache of other wordings ---
+
+
+class BadServer:
+    """A Redis client whose every call fails, hangs, or brings something odd."""
+
+    def __init__(self, answer: Any = None, *, hangs: bool = False) -> None:
+        self.answer, self.hangs = answer, hangs
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*_args: Any, **_kwargs: Any) -> Any:
+            self.calls += 1
+            if self.hangs:
+                await asyncio.sleep(3600)
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+        return call
+
+
+class Raising(MemoryCache):
+    """A cache that breaks its promise."""
+
+    async def get(self, key: CacheKey) -> Any:
+        raise OSError("gone")
+
+    async def put(self, key: CacheKey, value: bytes, *, ttl_s: float) -> None:
+        raise OSError("gone")
+
+
+@pytest.mark.parametrize(
+    ("cache", "note"),
+    [
+        pytest.param(lambda: RedisCache(BadServer(ConnectionError("away"))), "unavailable", id="down"),
+        pytest.param(lambda: RedisCache(BadServer(hangs=True), timeout_s=0.015), "unavailable", id="slow"),
+        pytest.param(lambda: RedisCache(BadServer(b"\xff{")), "corrupt", id="corrupt"),
+        pytest.param(lambda: RedisCache(BadServer("no bytes")), "corrupt", id="another type"),
+        pytest.param(Raising, "unavailable", id="raises"),
+    ],
+)
+def test_a_cache_that_is_down_slow_or_corrupt_costs_the_search_nothing(cache: Any, note: str) -> None:
+    async def run() -> tuple[list[list[str | None]], list[dict[str, Any]], float]:
+        broken, loop = cache(), asyncio.get_running_loop()
+        near = NearQueries(
+            HashEmbedder(), at_least=0.9, shared=broken if isinstance(broken, RedisCache) else None
+        )
+        model = ScriptedModel(script=["pay slip download\nwage file"], delay_s=0.005)
+        rewriter = LLMQueryRewriter(model, cache=broken, near=near)
+        pipeline = QueryUnderstandingPipeline(rewriter=rewriter, timeout_s=0.045)
+        retriever = engine(FakeIndex(FOUND), pipelines={"expand": pipeline}, strategy="expand")
+        found, facts = [], []
+        for _ in range(3):
+            with search_report() as report:
+                found.append(ids(await retriever.ainvoke("payroll export")))
+            facts.append(report.facts)
+        return found, facts, loop.time()
+
+    found, facts, took_s = run_in_virtual_time(run())
+    plain, _ = search(engine(FakeIndex(FOUND)))
+    assert all(set(plain) <= set(one) for one in found)
+    assert [fact["cache"] for fact in facts] == [{"rewrites": note}] * 3
+    sources = [{probe["source"] for probe in fact["probes"]} for fact in facts]
+    assert sources == [{"query", "rewriter"}] * 3  # the model was asked all the same
+    assert took_s < 3 * 0.045
 
 
 # --- the last word on the order ---
