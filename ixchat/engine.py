@@ -43,6 +43,7 @@ class OpenEngine:
 
     retriever: HybridRetriever
     gate: IntentGate
+    quota: Quota
     cache: Cache | None = None
     sink: JsonlSink | None = None
 
@@ -95,6 +96,7 @@ async def open_engine(
             if config.telemetry_file
             else None
         )
+        quota = Quota(calls=config.model_calls_a_minute, tokens=config.model_tokens_a_minute)
         retriever = HybridRetriever(
             index,
             encoders,
@@ -102,7 +104,7 @@ async def open_engine(
             languages=await index.languages(base.name),
             pipelines=_pipelines(settings, tenant_id, base, embedder, cache),
             tenant_id=tenant_id,
-            quota=Quota(calls=config.variants_a_minute),
+            quota=quota,
             limits=_limits(config, settings.lightrag.chunk_top_k),
             reranker=await asyncio.to_thread(_reranker, config),
             sink=sink,
@@ -110,7 +112,7 @@ async def open_engine(
     except BaseException:
         await index.close()
         raise
-    return OpenEngine(retriever, gate, cache, sink)
+    return OpenEngine(retriever, gate, quota, cache, sink)
 
 
 async def _open_index(settings: Settings, name: str, dim: int) -> Index:
@@ -186,11 +188,27 @@ def _pipelines(
     glossary = _glossary(settings, tenant_id, base)
     near = open_near(config, cache, embedder, lambda text: {hit.name for hit in base.name_index.find(text)})
     build = partial(
-        build_pipeline, config, model=model, glossary=glossary, cache=cache, near=near, grace_s=GRACE_S
+        build_pipeline,
+        config,
+        model=model,
+        embedder=embedder,
+        glossary=glossary,
+        cache=cache,
+        near=near,
+        grace_s=GRACE_S,
     )
-    expanding: list[Component] = ["glossary", "rewriter"] if settings.engine.variants > 1 else ["glossary"]
-    splitting = build(["decomposer"])
-    return {"decompose": splitting, "coref_decompose": splitting, "expand": build(expanding)}
+    made_up: list[Component] = ["hyde"] if settings.engine.hyde else []
+    if made_up and model is None:
+        raise ConfigError(
+            "engine.hyde needs a chat model: set models.query_understanding.model to 'provider:name'"
+        )
+    worded: list[Component] = ["rewriter"] if settings.engine.variants > 1 else []
+    splitting = build(["decomposer", *made_up])
+    return {
+        "decompose": splitting,
+        "coref_decompose": splitting,
+        "expand": build(["glossary", *worded, *made_up]),
+    }
 
 
 def _glossary(settings: Settings, tenant_id: str, base: KnowledgeBase) -> GlossaryExpander:

@@ -37,6 +37,7 @@ from ixchat.utils.local.cascade import ask_when_unsure
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
+from ixchat.utils.rationed import rationed
 from ixchat.utils.resolution import Resolver
 from ixinfra.config.settings import ModelsConfig, Settings
 from ixinfra.embeddings import Embedder, build_embedder
@@ -224,14 +225,14 @@ async def _on_engine(
         raise
     route = settings.models.query_reference
     checker = chat_model(settings.models, "query_reference")
-    remembered = (
-        RewriteCache(engine.cache, settings.query_understanding.cache_ttl_s) if engine.cache else None
-    )
-    reference = (
-        partial(resolve_anaphora, model=checker, timeout_s=route.timeout_s, cache=remembered)
-        if checker
-        else None
-    )
+    reference = tenant.deps.reference_resolver
+    if checker:
+        keep_s = settings.query_understanding.cache_ttl_s
+        cache = RewriteCache(engine.cache, keep_s) if engine.cache else None
+        reference = partial(resolve_anaphora, model=checker, timeout_s=route.timeout_s, cache=cache)
+        reference = rationed(reference, engine.quota)
+        if route.asks_rules_first and tenant.deps.local:
+            reference = ask_when_unsure(tenant.deps.local.reference, reference)
 
     async def close() -> None:
         await engine.close()
@@ -241,7 +242,7 @@ async def _on_engine(
         tenant.deps,
         retriever=engine.retriever,
         gate=engine.gate,
-        reference_resolver=reference or tenant.deps.reference_resolver,
+        reference_resolver=reference,
     )
     return OpenTenant(deps, close)
 
@@ -269,7 +270,9 @@ def build_resolvers(models: ModelsConfig, local: Resolvers) -> Resolvers:
     if checker is not None:
         reference: Resolver = partial(resolve_reference, model=checker, timeout_s=check_s)
         if models.query_reference.asks_rules_first:
-            reference = ask_when_unsure(local.reference, reference)
+            reference = ask_when_unsure(
+                local.reference, reference, ask_below=models.query_reference.ask_below
+            )
         local = replace(local, reference=reference)
     return local
 

@@ -16,6 +16,7 @@ from langgraph.constants import TAG_NOSTREAM
 
 from ixinfra.errors import ModelError
 from ixinfra.providers import DEADLINE_KEY, PROVIDER_KEY, build_chat_model
+from ixinfra.spending import begin_call
 from ixinfra.structured import called_with, held_to
 from ixinfra.tracing import Span, current_tracer
 
@@ -92,6 +93,7 @@ async def complete(
     config: RunnableConfig = {"tags": [TAG_NOSTREAM], "callbacks": [], "run_name": name}
     with current_tracer().span(name, "generation", input=_as_json(messages), metadata=metadata) as span:
         asked = _describe(model, span)
+        bill = begin_call(sum(len(str(message.content)) for message in messages))
         started = time.perf_counter()
         try:
             message = await _within(limit_s, _invoke(model, messages, config, schema))
@@ -102,6 +104,7 @@ async def complete(
             elapsed_ms = (time.perf_counter() - started) * 1000
             text = text_of(message) or (called_with(message) if schema else "")
             completion = Completion(text, *_answered_by(message, asked), _usage(message), elapsed_ms)
+            bill.settle(counted=completion.usage.get("total", 0), answer_chars=len(text))
             span.update(output=completion.text, model=completion.model, usage=completion.usage)
             return completion
     raise failure

@@ -19,6 +19,7 @@ Fallback = Literal[
     "no_memory",  # the thread has neither summary nor facts yet
     "timeout",  # the model, or the resolver as a whole, missed its deadline
     "model_error",  # the model call raised
+    "quota",  # the tenant has used up its model calls or tokens of this minute
     "resolver_error",  # the resolver itself raised
     "empty",  # the model answered nothing
     "none",  # the model answered NONE or a placeholder

@@ -192,6 +192,12 @@ class ReferenceRoute(ModelRoute):
     """Runs beside the search of the visitor's own words."""
 
     model: CheckModel = "local:rules"
+    ask_below: float = Field(
+        0.85,
+        ge=0,
+        le=1,
+        description='Confidence of the rules below which "local+provider:name" asks the model; 0 never does.',
+    )
 
     @property
     def asks_rules_first(self) -> bool:
@@ -424,8 +430,19 @@ class EngineConfig(Section):
     variants_timeout_s: Seconds = Field(
         0.045, description="Seconds for finding them; a hosted model needs more, and so a longer deadline_s."
     )
-    variants_a_minute: int = Field(
-        600, ge=0, description="Searches of a tenant in a minute that may look for variants; 0 for none."
+    hyde: StrictBool = Field(
+        False,
+        description="On: a chat model also writes a made-up answer, whose vector is searched beside the message's.",
+    )
+    model_calls_a_minute: int = Field(
+        600,
+        ge=0,
+        description="Model calls a tenant may make in a minute, for variants and rewritten follow-ups; 0 for none.",
+    )
+    model_tokens_a_minute: int = Field(
+        300_000,
+        ge=0,
+        description="Tokens they may take in a minute, prompts and answers; after that the message's own words are searched.",
     )
     cross_encoder: Annotated[Annotated[Path, Field(strict=False)] | None, EmptyIsNone] = Field(
         None, description='Folder with model.onnx and tokenizer.json of a reranker; "" mixes scores instead.'

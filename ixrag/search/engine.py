@@ -13,11 +13,12 @@ from langchain_core.documents import Document
 from ixinfra.config.settings import RagMode
 from ixinfra.embeddings import remember_vectors
 from ixinfra.errors import RetrievalError
+from ixinfra.spending import CHARS_A_TOKEN, Spending, spending
 from ixrag.documents import SearchReport, current_report
 from ixrag.lightrag.langgraph_retriever import searchable
 from ixrag.query.context import QueryContext
 from ixrag.query.forms import Form, Wanted, forms
-from ixrag.query.understanding import QueryUnderstandingPipeline
+from ixrag.query.understanding import QueryUnderstandingPipeline, UnderstoodQuery
 from ixrag.search.encoders import Encoders
 from ixrag.search.fan_out import Deadline, FanOut, Outcome
 from ixrag.search.fusion import diversified, rrf, without_near_duplicates
@@ -150,7 +151,7 @@ class _Search:
         self._timings_ms: dict[str, float] = {}
         self._forms: list[Form] = []
         self._facts: dict[str, Any] = {}
-        self._model_calls = 0
+        self._spent = Spending()
 
     async def run(self) -> list[Document]:
         async with FanOut(self._ask, self._engine.limits.deadline) as fan_out:
@@ -190,12 +191,32 @@ class _Search:
         pipeline = engine.pipelines.get(engine.strategy)
         if pipeline is None or left_s <= 0:
             return []
-        if engine.quota and not engine.quota.take(engine.tenant_id, len(self._query) // 4 + 1):
+        reserved = len(self._query) // CHARS_A_TOKEN + 1
+        if engine.quota and not engine.quota.take(engine.tenant_id, reserved):
             self._facts["forms"] = "quota"
             return []
-        self._model_calls = 1
+        with spending() as self._spent:
+            try:
+                understood = await self._understand(pipeline, left_s)
+            finally:
+                if engine.quota:
+                    engine.quota.settle(engine.tenant_id, reserved, self._spent)
+        self._mark("forms")
+        if understood is None:
+            self._facts["forms"] = "late"
+            return []
+        if failed := understood.metadata.get("partial_failures"):
+            self._facts["forms_failed"] = failed
+        if cached := understood.metadata.get("cache"):
+            self._facts["cache"] = cached
+        return forms(understood, WANTED)
+
+    async def _understand(
+        self, pipeline: QueryUnderstandingPipeline, left_s: float
+    ) -> UnderstoodQuery | None:
+        """What the pipeline found in time; None when it was late."""
         task = asyncio.ensure_future(
-            pipeline.understand(QueryContext(engine.tenant_id, self._lang), self._query)
+            pipeline.understand(QueryContext(self._engine.tenant_id, self._lang), self._query)
         )
         try:
             done, _ = await asyncio.wait({task}, timeout=left_s)
@@ -203,16 +224,7 @@ class _Search:
             if not task.done():
                 task.cancel("deadline")
                 task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        self._mark("forms")
-        if not done:
-            self._facts["forms"] = "late"
-            return []
-        understood = task.result()
-        if failed := understood.metadata.get("partial_failures"):
-            self._facts["forms_failed"] = failed
-        if cached := understood.metadata.get("cache"):
-            self._facts["cache"] = cached
-        return forms(understood, WANTED)
+        return task.result() if done else None
 
     async def _ask(self, probe: Probe) -> list[Hit]:
         engine = self._engine
@@ -285,7 +297,11 @@ class _Search:
                 fused=[(str(candidate.document.id), candidate.fused) for candidate in candidates],
                 selected=[str(document.id) for document in documents],
                 timings_ms=self._timings_ms,
-                cost={"index_calls": len(outcomes), "understanding_calls": self._model_calls},
+                cost={
+                    "index_calls": len(outcomes),
+                    "model_calls": self._spent.calls,
+                    "model_tokens": self._spent.tokens,
+                },
                 facts={key: value for key, value in self._facts.items() if key != "probes"},
             )
         )

@@ -19,6 +19,7 @@ const FALLBACKS = {
   gate_declined: "The message can be searched as it is.",
   timeout: "The check took too long; the visitor’s own words are searched.",
   model_error: "The model failed; the visitor’s own words are searched.",
+  quota: "The model quota of this minute is used up; the visitor’s own words are searched.",
   search_failed: "The resolved search failed; the visitor’s own words were searched instead.",
   not_in_history: "The name does not stand in the conversation, so it was not used.",
   company: "The name is the company itself, so it was not used.",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from ixinfra.tracing_tree import RecordingTracer
 from ixrag.documents import search_report
 from ixrag.query import (
     HeuristicQueryDecomposer,
+    HyDE,
+    HyDEResult,
     InMemoryGlossary,
     LLMQueryRewriter,
     MemoryCache,
@@ -251,15 +254,58 @@ def test_a_hanging_model_costs_no_more_than_the_deadline() -> None:
     assert took_s < 0.3
 
 
-def test_an_exhausted_quota_searches_the_query_and_says_so() -> None:
-    index = FakeIndex(FOUND)
+def rewording(*script: Any, **model: Any) -> QueryUnderstandingPipeline:
+    asked = ScriptedModel(script=list(script) or ["pay slip download\nwage file"], **model)
+    return QueryUnderstandingPipeline(rewriter=LLMQueryRewriter(asked), timeout_s=0.045)
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        pytest.param(lambda: Quota(calls=1), id="calls"),
+        pytest.param(lambda: Quota(tokens=14), id="tokens: the first call took fifteen"),
+        pytest.param(lambda: Quota(tokens=5000), id="never used up"),
+    ],
+)
+def test_an_exhausted_quota_searches_the_query_and_says_so(quota: Any) -> None:
+    index, sink = FakeIndex(FOUND), Kept()
+    retriever = engine(index, pipelines={"expand": rewording()}, strategy="expand", quota=quota(), sink=sink)
+    search(retriever)
+    found, facts = search(retriever)
+    search(replace(retriever, tenant_id="other"))
+    first, second, other = sink.records
+    exhausted = retriever.quota.tokens != 5000 if retriever.quota else False
+    assert (facts.get("forms") == "quota") is exhausted
+    assert facts["index_calls"] == (3 if exhausted else 7)
+    assert set(found) == set("abcde")
+    assert second.facts.get("forms") == ("quota" if exhausted else None)
+    nothing = {"index_calls": 3, "model_calls": 0, "model_tokens": 0}
+    asked = {"index_calls": 7, "model_calls": 1, "model_tokens": 15}
+    assert [first.cost, second.cost, other.cost] == [asked, nothing if exhausted else asked, asked]
+
+
+def test_what_asks_no_model_uses_no_quota() -> None:
     retriever = engine(
-        index, pipelines={"decompose": decomposing()}, strategy="decompose", quota=Quota(calls=1)
+        FakeIndex(FOUND), pipelines={"decompose": decomposing()}, strategy="decompose", quota=Quota(calls=1)
     )
-    search(retriever, TWO)
-    _, facts = search(retriever, TWO)
-    assert facts["forms"] == "quota"
-    assert facts["index_calls"] == 3
+    assert [search(retriever, TWO)[1]["index_calls"] for _ in range(3)] == [9, 9, 9]
+
+
+def test_a_call_that_never_came_back_is_not_free() -> None:
+    sink = Kept()
+    retriever = engine(
+        FakeIndex(FOUND),
+        pipelines={"expand": rewording(delay_s=60.0)},
+        strategy="expand",
+        quota=Quota(calls=1),
+        sink=sink,
+    )
+    for _ in range(2):
+        search(retriever)
+    late, refused = sink.records
+    assert late.facts["forms_failed"] == ["rewriter"]
+    assert (late.cost["model_calls"], late.cost["model_tokens"] > 50) == (1, True)
+    assert refused.facts["forms"] == "quota"
 
 
 # --- the cache of other wordings ---
@@ -328,6 +374,41 @@ def test_a_cache_that_is_down_slow_or_corrupt_costs_the_search_nothing(cache: An
     sources = [{probe["source"] for probe in fact["probes"]} for fact in facts]
     assert sources == [{"query", "rewriter"}] * 3  # the model was asked all the same
     assert took_s < 3 * 0.045
+
+
+# --- made-up answers ---
+
+
+class MadeUp(HyDE):
+    """A passage that a model made up, with a vector of its own."""
+
+    async def generate(self, ctx: QueryContext, query_text: str) -> HyDEResult:
+        return HyDEResult(["Payroll costs four euros a head."], [1.0] + [0.0] * 63, "made-up")
+
+
+class Watching(FakeIndex):
+    """Keeps the vectors it was asked with."""
+
+    async def search(self, tenant: str, channel: Channel, vector: Any, **kwargs: Any) -> Any:
+        self.calls_with = [*getattr(self, "calls_with", []), (channel, vector)]
+        return await super().search(tenant, channel, vector, **kwargs)
+
+
+def test_a_made_up_answer_is_one_more_dense_probe_by_its_vector() -> None:
+    index = Watching(FOUND)
+    pipeline = QueryUnderstandingPipeline(hyde=MadeUp())
+    _, facts = search(engine(index, pipelines={"expand": pipeline}, strategy="expand"))
+    (probe,) = [probe for probe in facts["probes"] if probe["source"] == "hyde"]
+    assert (probe["channel"], facts["index_calls"]) == ("dense", 4)
+    assert ("dense", (1.0, *[0.0] * 63)) in index.calls_with
+
+
+def test_a_made_up_answer_is_the_first_to_go_where_twelve_calls_are_not_enough() -> None:
+    index = FakeIndex(FOUND)
+    pipeline = QueryUnderstandingPipeline(decomposer=Four(), hyde=MadeUp())
+    _, facts = search(engine(index, pipelines={"decompose": pipeline}, strategy="decompose"))
+    assert len(index.calls) == 12
+    assert "hyde/dense: budget" in facts["left_out"]
 
 
 # --- the last word on the order ---
@@ -400,7 +481,7 @@ def test_a_record_tells_the_whole_search() -> None:
     (record,) = sink.records
     assert (record.strategy, record.confidence, record.tenant_id) == ("decompose", 0.8, "acme")
     assert record.selected[0] == record.fused[0][0] == "b"
-    assert record.cost == {"index_calls": 9, "understanding_calls": 1}
+    assert record.cost == {"index_calls": 9, "model_calls": 0, "model_tokens": 0}
     assert {probe["ids"][0] for probe in record.probes} == {"a", "b"}
     assert list(record.timings_ms) == ["forms", "fan_out", "fusion", "rerank"]
 
