@@ -232,7 +232,7 @@ async def _on_engine(
         reference = partial(resolve_anaphora, model=checker, timeout_s=route.timeout_s, cache=cache)
         reference = rationed(reference, engine.quota)
         if route.asks_rules_first and tenant.deps.local:
-            reference = ask_when_unsure(tenant.deps.local.reference, reference)
+            reference = ask_when_unsure(tenant.deps.local.reference, reference, ask_below=route.ask_below)
 
     async def close() -> None:
         await engine.close()
