@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import resource
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine_data import Pool, Question, canard, mtrag
-from benchmarks.timing import table
+from benchmarks.engine_latency import latency
 from ixchat.nodes.deps import Deps
 from ixchat.nodes.intent_policy import choose_by_intent
 from ixchat.nodes.knowledge_retriever import Plan, keep_because, retrieve
-from ixchat.utils.history import turn_from
 from ixchat.utils.intent_gate import IntentGate
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.resolution import Turn
@@ -38,7 +35,7 @@ from ixrag.query import HeuristicQueryDecomposer, QueryUnderstandingPipeline
 from ixrag.search.encoders import Encoders
 from ixrag.search.engine import HybridRetriever, Limits
 from ixrag.search.fan_out import Deadline
-from ixrag.search.index import Channel, Entry, SparseVector, Vector
+from ixrag.search.index import Channel, Vector
 from ixrag.search.ingest import ingest
 from ixrag.search.qdrant_edge import EmbeddedIndex
 from ixrag.search.rerank import FusedOrder, ScoreMix
@@ -150,96 +147,6 @@ def _print_quality(scores: Mapping[str, Sequence[tuple[Question, float, float]]]
 
 def _mean(rows: Sequence[tuple[Question, float, float]], column: int) -> float:
     return float(np.mean([row[column] for row in rows]))
-
-
-async def latency(work: Path, passages: int, searches: int) -> None:
-    """Gate, index and path, on passages with made-up vectors and Zipf-distributed words."""
-    index = EmbeddedIndex(work / f"synthetic-{passages}", DIM)
-    rng = np.random.default_rng(7)
-    started = time.perf_counter()
-    stored = sum((await index.languages("load")).values())
-    for at in range(stored, passages, PORTION):
-        await index.upsert("load", [_made_up(rng, n) for n in range(at, min(at + PORTION, passages))])
-    stored_s = time.perf_counter() - started
-    started = time.perf_counter()
-    await index.optimize()
-    print(
-        f"{passages - stored:,} passages stored in {stored_s:.0f} s, optimised in {time.perf_counter() - started:.0f} s"
-    )
-    gate = IntentGate()
-    turn = turn_from(
-        "Et combien coûte-t-il pour douze restaurants ?",
-        [("user", "Un outil de stock ?"), ("assistant", "Oui, Stokarel.")],
-    )
-    queries = [_made_up(rng, -1).vectors for _ in range(searches)]
-    rows: dict[str, list[float]] = {
-        "gate": [await _timed(lambda: _now(gate.classify(turn))) for _ in range(500)]
-    }
-    channels: tuple[Channel, ...] = ("dense", "sparse", "bm25")
-    for channel in channels:
-        rows[f"index: {channel}"] = [
-            await _timed(lambda v=v, c=channel: index.search("load", c, v[c], limit=40))
-            for v in queries  # type: ignore[misc]  # mypy sees no defaults of lambdas
-        ]
-    rows["index: three, fused there"] = [
-        await _timed(lambda v=v: index.fused("load", [(c, v[c]) for c in channels], limit=40, depth=40, k=10))  # type: ignore[misc]  # likewise
-        for v in queries
-    ]
-    engine = HybridRetriever(index, Given(), "load", limits=PATIENT, reranker=ScoreMix())  # type: ignore[arg-type]  # encodes nothing
-    Given.vectors = queries
-    rows["path: fan-out, fusion, last order"] = [
-        await _timed(lambda n=n: engine.ainvoke(str(n))) for n in range(searches)
-    ]  # type: ignore[misc]  # likewise
-    print(table(f"{passages:,} passages", rows))
-    for width in (1, 8, 64):
-        started = time.perf_counter()
-        lanes = [_lane(engine, range(n, searches, width)) for n in range(width)]
-        await asyncio.gather(*lanes)
-        print(f"{width:3} at once: {searches / (time.perf_counter() - started):.0f} searches a second")
-    print(f"peak memory of the process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
-    await index.close()
-
-
-class Given:
-    """Vectors by the number that stands as the query."""
-
-    vectors: Sequence[Mapping[Channel, Vector]] = ()
-    model_id = "given"
-
-    def language_of(self, text: str) -> str:
-        """None."""
-        return ""
-
-    async def query(self, channel: Channel, text: str, lang: str) -> Vector:
-        """That channel's vector of query number `text`."""
-        return self.vectors[int(text)][channel]
-
-
-def _made_up(rng: np.random.Generator, number: int) -> Entry:
-    words = np.unique(np.minimum(rng.zipf(1.3, 60), 50_000)).tolist()
-    terms = rng.choice(16_384, 250 if number >= 0 else 130, replace=False).tolist()
-    vectors: dict[Channel, Vector] = {
-        "dense": rng.normal(size=DIM).astype(np.float32).tolist(),
-        "sparse": SparseVector(tuple(terms), tuple(rng.random(len(terms)).tolist())),
-        "bm25": SparseVector(tuple(words), (1.0,) * len(words)),
-    }
-    return Entry(f"p{number}", f"passage {number} " + " ".join(map(str, words)), vectors)
-
-
-async def _lane(engine: HybridRetriever, numbers: Sequence[int]) -> None:
-    for number in numbers:
-        await engine.ainvoke(str(number))
-
-
-async def _now(value: Any) -> Any:
-    return value
-
-
-async def _timed(call: Callable[[], Any]) -> float:
-    """Milliseconds of one call, the making of its coroutine included."""
-    started = time.perf_counter_ns()
-    await call()
-    return (time.perf_counter_ns() - started) / 1e6
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from langchain_core.documents import Document
 
-from ixrag.words import words
+from ixrag.words import folded
 
 # Small enough that a passage only another ranking holds can enter a page of twenty: at weight 0.5 its
 # first place equals the best ranking's twelfth. With the usual 60 it would come after the sixtieth.
@@ -85,16 +86,23 @@ def without_near_duplicates(documents: Sequence[Document], *, at_least: float = 
     and punctuation do not count.
 
     Args:
-        documents: Best first; some tens of them, every pair is compared.
+        documents: Best first.
         at_least: Share from which two texts are the same, above 0; 1 keeps all but equal ones.
     """
     kept: list[Document] = []
-    runs: list[frozenset[tuple[str, ...]]] = []
+    sets: list[frozenset[int]] = []
+    holders: dict[int, list[int]] = {}  # by run, the places in `kept` of the texts it is a first run of
     for document in documents:
         own = _runs(document.page_content)
-        if all(_overlap(own, other) < at_least for other in runs):
-            kept.append(document)
-            runs.append(own)
+        # Near sets share one of their first runs in any common order: few pairs are left to compare.
+        first = sorted(own)[: len(own) - math.ceil(at_least * len(own) - 1e-9) + 1]
+        rivals = {place for run in first for place in holders.get(run, ())}
+        if any(_overlap(own, sets[place]) >= at_least for place in rivals):
+            continue
+        for run in first:
+            holders.setdefault(run, []).append(len(kept))
+        kept.append(document)
+        sets.append(own)
     return kept
 
 
@@ -134,14 +142,18 @@ def diversified(
 
 
 def _words_of(document: Document) -> frozenset[str]:
-    return frozenset(word.folded for word in words(document.page_content))
+    return frozenset(folded(document.page_content).split())
 
 
-def _runs(text: str) -> frozenset[tuple[str, ...]]:
-    folded = [word.folded for word in words(text)]
-    return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) or frozenset({tuple(folded)})
+def _runs(text: str) -> frozenset[int]:
+    """Hashes of a text's runs of three words; of all its words where it has no three."""
+    found = folded(text).split()
+    return frozenset(map(hash, zip(found, found[1:], found[2:], strict=False))) or frozenset(
+        {hash(tuple(found))}
+    )
 
 
 def _overlap(one: AbstractSet[object], other: AbstractSet[object]) -> float:
-    together = len(one | other)
-    return len(one & other) / together if together else 1.0
+    shared = len(one & other)
+    together = len(one) + len(other) - shared
+    return shared / together if together else 1.0

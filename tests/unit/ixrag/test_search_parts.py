@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,26 @@ def test_a_near_copy_is_dropped_and_the_first_stays() -> None:
     other = "stock is counted at closing time by everyone who works in the shop on that day"
     assert without_near_duplicates(docs(original, other, copy)) == docs(original, other)
     assert len(without_near_duplicates(docs("oui", "non", "Oui !"))) == 2
+
+
+@pytest.mark.parametrize("at_least", [0.3, 0.5, 0.9, 1.0])
+def test_near_copies_are_those_that_comparing_every_pair_finds(at_least: float) -> None:
+    rng = random.Random(5)
+    texts = []
+    for _ in range(12):
+        base = [rng.choice("abcdefghij") * 2 for _ in range(rng.randint(1, 30))]
+        for _ in range(4):
+            changed = [word if rng.random() < 0.95 else "zz" for word in base]
+            texts.append(" ".join(changed))
+    kept: list[tuple[str, set[tuple[str, ...]]]] = []
+    for text in texts:
+        found = text.split()
+        runs = set(zip(found, found[1:], found[2:], strict=False)) or {tuple(found)}
+        if all(len(runs & other) / len(runs | other) < at_least for _, other in kept):
+            kept.append((text, runs))
+    fused = without_near_duplicates([Document(text) for text in texts], at_least=at_least)
+    assert [document.page_content for document in fused] == [text for text, _ in kept]
+    assert len(kept) < len(texts)
 
 
 def test_marginal_relevance_by_hand() -> None:
