@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from ixevaluation import public, seed
 from ixevaluation.compare import TIE_WIDTH, compare
@@ -42,6 +43,8 @@ from ixevaluation.report import (
 from ixevaluation.rewriter.arms import ALIASES, ARMS, find_arm
 from ixevaluation.rewriter.judge import Judge, LabelJudge, SufficiencyJudge, VerdictCache
 from ixevaluation.session import Options, refuse_unjudgeable, restrict, run_arm
+from ixevaluation.stress import STRESS
+from ixevaluation.thresholds import Decided, decide_items, decide_stress, sweep
 from ixevaluation.upload import upload_items, upload_run
 from ixinfra.config.loader import get_config
 from ixinfra.config.settings import RagMode
@@ -204,6 +207,42 @@ def report(
     for run in runs:
         if not run.is_complete:
             raise IncompleteRunError(f"{run.manifest.arm}: {incomplete_line(run)}")
+
+
+@app.command()
+def thresholds(
+    dataset: Annotated[
+        str, typer.Argument(help=f"Set with expected decisions, a path, or {STRESS}.")
+    ] = "reference",
+    env: Env = "development",
+    tenant: Annotated[str, typer.Option(help="Whose names.")] = DEFAULT_TENANT,
+    json_output: AsJson = False,
+) -> None:
+    """What rules in front of a model decide alone, and how well, at each setting of `ask_below`."""
+    decided = asyncio.run(_decide(dataset, env, tenant))
+    if not decided:
+        raise DatasetError(f"set {dataset!r} has no turn with an expected decision that reaches the check")
+    points = sweep(decided)
+    if json_output:
+        _print_json([as_json(point) | {"at_best": point.at_best} for point in points])
+        return
+    table = Table("ask below", "calls saved", "right alone", "right with a perfect model", box=None)
+    for point in points:
+        table.add_row(
+            f"{point.ask_below:.2f}",
+            f"{point.alone} of {point.turns}",
+            f"{point.right} of {point.alone}",
+            f"{point.at_best} of {point.turns}",
+        )
+    out.print(table)
+
+
+async def _decide(dataset: str, env: str, tenant: str) -> list[Decided]:
+    if dataset == STRESS:
+        return await decide_stress()
+    item_set = load_set(dataset)
+    async with open_engine(item_set, get_config(env), tenant=tenant, announce=_say) as opened:
+        return await decide_items(item_set.items, opened.deps_for)
 
 
 @app.command("replay-gate")

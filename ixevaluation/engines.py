@@ -12,16 +12,17 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
 from ixchat.chat_routing import ROUTE_NAMES, chat_model, route_of
-from ixchat.graph import open_tenant
+from ixchat.graph import build_resolvers, open_tenant
+from ixchat.nodes.deps import Resolvers
 from ixchat.nodes.knowledge_retriever import Deps
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
-from ixchat.utils.query_keywords import build_keyword_query, resolve_reference
+from ixchat.utils.query_keywords import build_keyword_query
 from ixevaluation.dataset import Item, ItemSet, Passage, content_hash
 from ixevaluation.lexical import LexicalIndex, LexicalRetriever
 from ixevaluation.rewriter.arms import ArmDeps
 from ixevaluation.rewriter.judge import JUDGE_TIMEOUT_S
-from ixinfra.config.settings import ModelRoute, ModelsConfig, RagMode, Settings
+from ixinfra.config.settings import ModelRoute, RagMode, Settings
 from ixinfra.embeddings import Embedder, build_embedder
 from ixinfra.errors import ConfigError
 from ixinfra.llm import build_chat_model
@@ -135,17 +136,19 @@ def _lexical(item_set: ItemSet, settings: Settings, mode: RagMode) -> Engine:
     for passage in item_set.passages():
         by_domain.setdefault(passage.domain, []).append(passage)
     local = LocalResolver()
-    text, keywords, reference = _resolvers(settings.models, local)
+    free = Resolvers(local.search_query, local.keyword_query, local.reference)
+    routed = build_resolvers(settings.models, free)
     deps: dict[str, ArmDeps] = {}
     for domain, passages in by_domain.items():
         index = LexicalIndex(passages)
         plain = Deps(
             LexicalRetriever(index, rag_mode=mode),
-            text_resolver=text,
-            keyword_resolver=keywords,
-            reference_resolver=reference,
+            text_resolver=routed.text,
+            keyword_resolver=routed.keywords,
+            reference_resolver=routed.reference,
             enabled=settings.query_rewriter.enabled,
             tenant_id=item_set.name,
+            local=free,
             reference_deadline_s=settings.models.query_reference.timeout_s,
             short_reply_deadline_s=settings.models.query_rewriter.timeout_s,
         )
@@ -172,15 +175,6 @@ def _arm_deps(deps: Deps, settings: Settings, *, local: LocalResolver, **changes
             else local.keyword_query,
             **changes,
         }
-    )
-
-
-def _resolvers(models: ModelsConfig, local: LocalResolver) -> tuple[Any, Any, Any]:
-    rewriter, checker = chat_model(models, "query_rewriter"), chat_model(models, "query_reference")
-    return (
-        partial(resolve_search_query, model=rewriter) if rewriter else local.search_query,
-        partial(build_keyword_query, model=rewriter) if rewriter else local.keyword_query,
-        partial(resolve_reference, model=checker) if checker else local.reference,
     )
 
 

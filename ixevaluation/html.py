@@ -125,6 +125,7 @@ def _arms_table(arms: Sequence[ArmFacts]) -> str:
         "check p50",
         "calls/turn",
         "tokens/turn",
+        "rules first",
         "defects",
         "fallbacks",
         "decisions",
@@ -139,13 +140,14 @@ def _arms_table(arms: Sequence[ArmFacts]) -> str:
             number(arm.check_ms[0], 1),
             number(arm.calls_per_turn, 2),
             number(arm.tokens_per_turn, 0),
+            counted(arm.cascade),
             counted(arm.defects),
             counted(arm.fallbacks),
             counted(arm.decisions),
         ]
         for arm in arms
     ]
-    return f'<div class="card">{_table(head, rows, text_columns={0, 8, 9, 10})}</div>'
+    return f'<div class="card">{_table(head, rows, text_columns={0, 8, 9, 10, 11})}</div>'
 
 
 def _comparison(c: Comparison) -> str:

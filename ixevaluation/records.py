@@ -105,6 +105,8 @@ class Record(BaseModel):
         hygiene: Defects of the searched text, by name.
         total_ms: Time in the retrieval node.
         check_ms: Time in the resolver; 0 where none ran.
+        asked: Whether rules in front of a model asked it; None where no such route ran.
+        agrees: Whether its answer was theirs; None where it was not asked.
         model_calls: Chat-model calls of the turn.
         tokens: Tokens of those calls, where the server counts.
         problems: What went wrong on the way without ending the turn.
@@ -135,6 +137,8 @@ class Record(BaseModel):
     hygiene: tuple[str, ...] = ()
     total_ms: float = 0.0
     check_ms: float = 0.0
+    asked: bool | None = None
+    agrees: bool | None = None
     model_calls: int = 0
     tokens: int = 0
     problems: tuple[str, ...] = ()

@@ -33,6 +33,8 @@ class ArmFacts:
         decisions: On labelled items: `right`, `wrong name`, `missed`, `unneeded`; empty without labels.
         total_ms: p50 and p90 of the retrieval node.
         check_ms: p50 and p90 of the resolver, where one ran.
+        cascade: With rules in front of a model: turns they decided `alone`, and what became of those where
+            it was asked: `agreed`, `overruled`; empty without.
         calls_per_turn: Chat-model calls a turn.
         tokens_per_turn: Tokens a turn, where servers count.
     """
@@ -46,6 +48,7 @@ class ArmFacts:
     decisions: Mapping[str, int]
     total_ms: tuple[float, float]
     check_ms: tuple[float, float]
+    cascade: Mapping[str, int]
     calls_per_turn: float
     tokens_per_turn: float
     missing: Sequence[str]
@@ -106,6 +109,7 @@ def describe_arm(run: Run, metric: str) -> ArmFacts:
         decisions=_decisions(run),
         total_ms=_p50_p90([record.total_ms for record in whole]),
         check_ms=_p50_p90(checked),
+        cascade=_cascade(whole),
         calls_per_turn=stats.mean([record.model_calls for record in whole]),
         tokens_per_turn=stats.mean([record.tokens for record in whole]),
         missing=run.missing,
@@ -134,6 +138,11 @@ def print_report(sections: Sequence[Section], console: Console) -> None:
 def render_section(section: Section) -> RenderableType:
     """One section for the terminal."""
     parts: list[RenderableType] = [Text(heading(section), style="bold"), _arms_table(section)]
+    parts += [
+        Text(f"{arm.arm}, rules first, the model where they are unsure: {counted(arm.cascade)}")
+        for arm in section.arms
+        if arm.cascade
+    ]
     parts += [render_comparison(comparison) for comparison in section.comparisons]
     parts += [Text(f"{arm}: no verdict. {why}", style="red") for arm, why in section.refused.items()]
     return Group(*parts)
@@ -254,18 +263,41 @@ def _decisions(run: Run) -> dict[str, int]:
         if item.expected_decision is None:
             continue
         for record in run.by_item[item.id]:
-            outcome = _outcome(item.expected_decision == "resolve", item.expected_name, record)
-            counts[outcome] = counts.get(outcome, 0) + 1
+            how = outcome(
+                item.expected_decision == "resolve",
+                item.expected_name,
+                changed=record.changed,
+                searched=record.searched,
+            )
+            counts[how] = counts.get(how, 0) + 1
     return counts
 
 
-def _outcome(should: bool, name: str | None, record: Record) -> str:
-    """An addition is right when the searched text now holds the name a person would have added."""
+def outcome(should: bool, name: str | None, *, changed: bool, searched: str) -> str:
+    """How a decision compares with a person's: `right`, `wrong name`, `missed` or `unneeded`.
+
+    Args:
+        should: Whether the person would have added something.
+        name: What they would have added; an addition is right when the searched text now holds it.
+        changed: Whether the visitor's words were changed.
+        searched: What was searched.
+    """
     if not should:
-        return "unneeded" if record.changed else "right"
-    if not record.changed:
+        return "unneeded" if changed else "right"
+    if not changed:
         return "missed"
-    return "right" if name is None or name.casefold() in record.searched.casefold() else "wrong name"
+    return "right" if name is None or name.casefold() in searched.casefold() else "wrong name"
+
+
+def _cascade(records: Sequence[Record]) -> dict[str, int]:
+    routed = [record for record in records if record.asked is not None]
+    if not routed:
+        return {}
+    return {
+        "alone": sum(not record.asked for record in routed),
+        "agreed": sum(record.agrees is True for record in routed),
+        "overruled": sum(record.agrees is False for record in routed),
+    }
 
 
 def _arms_table(section: Section) -> Table:

@@ -26,7 +26,7 @@ MAX_INT = 2**63 - 1  # what OTLP can carry
 MASKING_FAILED = "[masking failed]"
 
 CODE_KEYS = re.compile(
-    "decision|reason|rejected|fallback|fallback_reason|outcome|path|problems|search|fate|cause|cancel_cause"
+    "decision|local_decision|reason|rejected|fallback|fallback_reason|outcome|path|problems|search|fate|cause|cancel_cause"
     "|error|rag_mode|keyword_source|model|provider|prompt|tenant_id"
 )
 """Keys whose short texts are our own words, never the visitor's: kept with the visitor-text switch off."""

@@ -16,6 +16,7 @@ from ixinfra.tracing import CancelCause, Span
 from ixrag.documents import search_report
 from ixrag.search.fusion import Ranking, fuse_documents
 
+CASCADE_FACTS = ("confidence", "asked", "local_decision", "agrees")  # of a route with rules in front of a model
 MAX_DOCUMENTS_ON_SPAN = 10  # a span is serialised on the event loop, and nobody reads the fortieth passage
 OWN_WORDS_WEIGHT = 0.5  # of the visitor's words beside a resolved text; the text holds them already
 
@@ -290,6 +291,7 @@ def _describe_check(span: Span, turn: Turn, resolution: Resolution) -> None:
             "model": facts.get("model"),
             "provider": facts.get("provider"),
             "prompt": facts.get("prompt"),
+            **{name: facts[name] for name in CASCADE_FACTS if name in facts},
         },
     )
 

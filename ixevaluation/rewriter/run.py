@@ -170,6 +170,8 @@ def _describe(task: Task, retrieval: Retrieval, calls: Sequence[SpanRecord]) -> 
         hygiene=find_defects(task.item.turn(), query),
         total_ms=round(retrieval.total_ms, 2),
         check_ms=round(retrieval.check.ms, 2) if retrieval.check else 0.0,
+        asked=facts["asked"],
+        agrees=facts["agrees"],
         model_calls=len(calls),
         tokens=sum(call.usage.get("total", 0) for call in calls),
         problems=tuple(retrieval.problems),

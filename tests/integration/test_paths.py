@@ -277,9 +277,32 @@ async def test_rules_first_asks_the_model_only_where_they_are_unsure(settings: S
         asked = await retrieve(unsure, tenant.deps)
     finally:
         await tenant.close()
-    assert (kept.resolution.decision, kept.resolution.trace["asked"]) == ("keep", False)
-    assert asked.resolution.trace["asked"] is True
+    assert (kept.record["decision"], kept.record["asked"], kept.record["agrees"]) == ("keep", False, None)
+    assert (asked.record["asked"], asked.record["local_decision"]) == (True, "keep")
     assert asked.resolution.fallback == "model_error", "nobody listens there"
+
+
+@pytest.mark.parametrize(("ask_below", "asked"), [(0.0, False), (1.0, True)])
+async def test_the_configuration_says_how_sure_the_rules_must_be(
+    settings: Settings, ask_below: float, asked: bool
+) -> None:
+    route = ReferenceRoute(
+        model="local+openai:small", base_url="http://127.0.0.1:9/v1", timeout_s=0.5, ask_below=ask_below
+    )
+    models = settings.models.model_copy(update={"query_reference": route})
+    routed = settings.model_copy(update={"models": models})
+    tracer = RecordingTracer()
+    tenant = await open_tenant(routed, "advanced", embedder=HashEmbedder(dim=2048), tracer=tracer)
+    try:
+        with tracer.turn(tenant_id="advanced"):
+            turn = turn_from("À partir de quelle taille est-ce rentable ?", OFFER, "Velmora", "advanced")
+            await retrieve(turn, tenant.deps)
+    finally:
+        await tenant.close()
+    (record,) = tracer.take()
+    (check,) = [span for span in record.spans[0].children if span.name == "tool-query-reference"]
+    assert check.metadata["asked"] is asked
+    assert check.metadata.get("local_decision") == ("keep" if asked else None)
 
 
 async def test_an_unknown_tenant_is_refused_by_name(registry: TenantRegistry) -> None:

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from ixchat.utils.resolution import Resolution, Resolver, Turn
 
-SURE = 0.85  # share of right decisions from which a rule is not second-guessed
 
-
-def ask_when_unsure(local: Resolver, model: Resolver, *, sure: float = SURE) -> Resolver:
-    """A resolver that asks `model` only where `local` states a confidence below `sure`.
+def ask_when_unsure(local: Resolver, model: Resolver, *, ask_below: float) -> Resolver:
+    """A resolver that asks `model` only where `local` states a confidence below `ask_below`.
 
     The model's answer stands, also when it is a failure: then the visitor's words are searched, as on a
     route without a local part. The trace says `asked`, and where it was, `local_decision` and `agrees`.
@@ -18,12 +16,12 @@ def ask_when_unsure(local: Resolver, model: Resolver, *, sure: float = SURE) -> 
     Args:
         local: States `confidence`, 0 to 1, in its trace; without it the model is asked.
         model: Any resolver of the same job.
-        sure: From which confidence on the local decision stands; 0 never asks, above 1 always does.
+        ask_below: Below which confidence the model is asked; 0 never asks, above 1 always does.
     """
 
     async def resolve(turn: Turn) -> Resolution:
         guess = await local(turn)
-        if float(guess.trace.get("confidence", 0.0)) >= sure or guess.fallback == "first_turn":
+        if float(guess.trace.get("confidence", 0.0)) >= ask_below or guess.fallback == "first_turn":
             return replace(guess, trace={**guess.trace, "asked": False})
         answer = await model(turn)
         facts = {"asked": True, "local_decision": guess.decision, "agrees": answer.query == guess.query}

@@ -72,6 +72,18 @@ def test_json_is_plain_and_complete(run: Any) -> None:
     assert data["arms"][2]["score"] is None
 
 
+def test_calls_saved_by_rules_in_front_of_a_model_are_reported(run: Any) -> None:
+    records = {
+        ("i0", 1): {"asked": False},
+        ("i1", 1): {"asked": True, "agrees": True},
+        ("i2", 1): {"asked": True, "agrees": False},
+    }
+    made = run("new", {f"i{number}": [0.5] for number in range(4)}, records=records)
+    assert describe_arm(made, "ndcg@10").cascade == {"alone": 1, "agreed": 1, "overruled": 1}
+    assert describe_arm(run("old", {"i0": [0.5]}), "ndcg@10").cascade == {}
+    assert "alone 1, agreed 1, overruled 1" in text_of(build_report([made], control="new"))
+
+
 def test_decisions_are_counted_where_a_person_decided(run: Any) -> None:
     wanted = {"i0": ("resolve", "Zanthic"), "i1": ("resolve", "Zanthic"), "i2": ("resolve", "Zanthic"), "i3": ("keep", None),
               "i4": ("ambiguous", None)}  # fmt: skip
