@@ -27,9 +27,10 @@ from ixrag.search.engine import HybridRetriever, Limits, Strategy
 from ixrag.search.fan_out import Deadline
 from ixrag.search.index import Index
 from ixrag.search.ingest import ingest
+from ixrag.search.parquet import PARQUET, ParquetSink
 from ixrag.search.quota import Quota
 from ixrag.search.rerank import CrossEncoder, Reranker, ScoreMix
-from ixrag.search.telemetry import JsonlSink
+from ixrag.search.telemetry import JsonlSink, RecordSink
 
 COLLECTION = "ix-passages"
 FOLDER = "engine"  # beside the LightRAG index of a knowledge base
@@ -45,7 +46,7 @@ class OpenEngine:
     gate: IntentGate
     quota: Quota
     cache: Cache | None = None
-    sink: JsonlSink | None = None
+    sink: RecordSink | None = None
 
     async def close(self) -> None:
         """Close index, cache and record file."""
@@ -91,11 +92,7 @@ async def open_engine(
         # A server that hangs must leave the model most of the time there is for variants.
         cache_s = min(CACHE_TIMEOUT_S, config.variants_timeout_s / 3)
         cache = open_cache(settings.query_understanding, timeout_s=cache_s)
-        sink = (
-            JsonlSink(config.telemetry_file.expanduser(), visitor_text=config.telemetry_text)
-            if config.telemetry_file
-            else None
-        )
+        sink = await asyncio.to_thread(_open_sink, config)
         quota = Quota(calls=config.model_calls_a_minute, tokens=config.model_tokens_a_minute)
         retriever = HybridRetriever(
             index,
@@ -217,6 +214,14 @@ def _glossary(settings: Settings, tenant_id: str, base: KnowledgeBase) -> Glossa
     if folder is not None:
         return load_glossary_of(tenant_id, folder)
     return InMemoryGlossary({name.name: list(name.aliases) for name in base.names})
+
+
+def _open_sink(config: EngineConfig) -> RecordSink | None:
+    if config.telemetry_file is None:
+        return None
+    path = config.telemetry_file.expanduser()
+    kind = ParquetSink if path.suffix == PARQUET else JsonlSink
+    return kind(path, visitor_text=config.telemetry_text)
 
 
 def _limits(config: EngineConfig, passages: int) -> Limits:

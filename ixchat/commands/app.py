@@ -197,7 +197,7 @@ def doctor(
 
 @app.command()
 def telemetry(
-    path: Annotated[Path, typer.Argument(help="File that engine.telemetry_file names.")],
+    path: Annotated[Path, typer.Argument(help="What engine.telemetry_file names.")],
     purpose: Annotated[str, typer.Option("--for", help="What it trains: gate or rewriter.")] = "gate",
 ) -> None:
     """Print the hybrid engine's records as training data, one JSON line each."""

@@ -449,7 +449,7 @@ class EngineConfig(Section):
     )
     rerank_timeout_s: Seconds = Field(0.05, description="Seconds until the fused order stands as it is.")
     telemetry_file: Annotated[Annotated[Path, Field(strict=False)] | None, EmptyIsNone] = Field(
-        None, description='File to which a record of each search is appended, JSON Lines; "" for none.'
+        None, description='File for a record of each search, JSON Lines; ending in ".parquet", a folder of Parquet files; "" for none.'
     )
     telemetry_text: StrictBool = Field(
         False, description="On: records hold messages. Off: their lengths and digests only."

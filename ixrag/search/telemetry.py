@@ -8,12 +8,11 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from ixinfra.errors import DatasetError
 from ixrag.search.fan_out import Outcome
 
 MAX_QUEUED = 1000
@@ -83,20 +82,36 @@ class Sink(Protocol):
         """Take a record, or drop it where there is no room."""
 
 
-class JsonlSink:
-    """Appends records to a file, on a thread of its own.
+Write = Callable[[Sequence[dict[str, Any]]], None]
+"""Puts records, as JSON types, where they are kept."""
+
+
+class RecordSink:
+    """Hands records to a writer, on a thread of its own.
 
     A full queue drops the new record and counts it: a search never waits for a disk.
 
     Args:
-        path: Made on the first record, folder included.
+        write: Called on that thread alone, with one record or more.
         visitor_text: Whether texts are written, or their lengths and digests alone.
         max_queued: Records that may wait.
+        at_once: Most records of one call.
+        every_s: How long a record may wait for others, in seconds; 0 takes those that are there.
     """
 
-    def __init__(self, path: Path, *, visitor_text: bool, max_queued: int = MAX_QUEUED) -> None:
-        self._path = path
+    def __init__(
+        self,
+        write: Write,
+        *,
+        visitor_text: bool,
+        max_queued: int = MAX_QUEUED,
+        at_once: int = MAX_QUEUED,
+        every_s: float = 0.0,
+    ) -> None:
+        self._write = write
         self._visitor_text = visitor_text
+        self._at_once = at_once
+        self._every_s = every_s
         self._queue: queue.Queue[SearchRecord | None] = queue.Queue(max_queued)
         self._thread = threading.Thread(target=self._write_all, name="ix-telemetry", daemon=True)
         self._thread.start()
@@ -118,31 +133,47 @@ class JsonlSink:
         self._thread.join(timeout_s)
 
     def _write_all(self) -> None:
-        while (record := self._queue.get()) is not None:
+        while (first := self._queue.get()) is not None:
+            records, is_last = self._gather(first)
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                with self._path.open("a", encoding="utf-8") as file:
-                    self._write(file, record)
-                    self._drain(file)
-            except (OSError, TypeError, ValueError) as error:
-                self.dropped += 1
+                self._write([record.as_json(visitor_text=self._visitor_text) for record in records])
+            except (OSError, TypeError, ValueError, NotImplementedError) as error:
+                self.dropped += len(records)
                 _log.warning("telemetry.not_written: %s", type(error).__name__)
+            if is_last:
+                return
 
-    def _drain(self, file: Any) -> None:
-        """What else is waiting, while the file is open."""
-        while True:
+    def _gather(self, first: SearchRecord) -> tuple[list[SearchRecord], bool]:
+        """The first record and those that come in time to go with it; whether the sink was closed meanwhile."""
+        records, due_s = [first], time.monotonic() + self._every_s
+        while len(records) < self._at_once:
             try:
-                record = self._queue.get_nowait()
+                record = self._queue.get(timeout=max(0.0, due_s - time.monotonic()))
             except queue.Empty:
-                return
+                break
             if record is None:
-                self._queue.put(None)
-                return
-            self._write(file, record)
+                return records, True
+            records.append(record)
+        return records, False
 
-    def _write(self, file: Any, record: SearchRecord) -> None:
-        line = json.dumps(record.as_json(visitor_text=self._visitor_text), ensure_ascii=True)
-        file.write(line + "\n")
+
+class JsonlSink(RecordSink):
+    """Appends records to a file, one JSON line each.
+
+    Args:
+        path: Made on the first record, folder included.
+        visitor_text: As for `RecordSink`.
+        max_queued: As for `RecordSink`.
+    """
+
+    def __init__(self, path: Path, *, visitor_text: bool, max_queued: int = MAX_QUEUED) -> None:
+        def write(records: Sequence[dict[str, Any]]) -> None:
+            lines = "".join(json.dumps(record, ensure_ascii=True) + "\n" for record in records)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(lines)
+
+        super().__init__(write, visitor_text=visitor_text, max_queued=max_queued)
 
 
 def probe_facts(outcome: Outcome) -> dict[str, Any]:
@@ -157,52 +188,6 @@ def probe_facts(outcome: Outcome) -> dict[str, Any]:
         "ms": round(outcome.elapsed_ms, 3),
         "ids": [hit.id for hit in outcome.hits[:RANKS_KEPT]],
     }
-
-
-TrainingFor = Literal["gate", "rewriter"]
-
-
-def training_rows(path: Path, purpose: TrainingFor) -> Iterator[dict[str, Any]]:
-    """Training data out of a file of records.
-
-    `gate`: query, strategy and confidence of every search, and whether a form found something the query
-    alone had not found. `rewriter`: for each form, the ids it brought into what was returned.
-    Records without text cannot be learned from and are skipped.
-
-    Raises:
-        DatasetError: A line is not a record; the message names it.
-    """
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = json.loads(line)
-                if isinstance(record["query"], str):
-                    yield from (_gate_row(record),) if purpose == "gate" else _form_rows(record)
-            except (ValueError, KeyError, TypeError) as error:
-                raise DatasetError(f"{path}:{number}: not a record ({type(error).__name__})") from None
-
-
-def _gate_row(record: Mapping[str, Any]) -> dict[str, Any]:
-    brought = {key for row in _form_rows(record) for key in row["brought"]}
-    return {
-        "query": record["query"],
-        "strategy": record["strategy"],
-        "confidence": record["confidence"],
-        "forms_helped": bool(brought),
-    }
-
-
-def _form_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    own = {key for probe in record["probes"] if probe["source"] == "query" for key in probe["ids"]}
-    for form in record["forms"]:
-        found = {key for probe in record["probes"] if probe["text"] == form["text"] for key in probe["ids"]}
-        brought = [key for key in record["selected"] if key in found and key not in own]
-        yield {
-            "query": record["query"],
-            "component": form["component"],
-            "text": form["text"],
-            "brought": brought,
-        }
 
 
 def _plain(text: str) -> Any:

@@ -82,6 +82,7 @@ def test_core_imports_need_no_extra() -> None:
         "scipy",
         "redis",
         "qdrant_client",
+        "pyarrow",
         "starlette",
         "uvicorn",
     }

@@ -1,22 +1,18 @@
-"""Telemetry, quota, fusion's second half and the cross-encoder."""
+"""Quota, fusion's second half and the cross-encoder."""
 
 from __future__ import annotations
 
-import json
 import random
-import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from langchain_core.documents import Document
 
-from ixinfra.errors import ConfigError, DatasetError
+from ixinfra.errors import ConfigError
 from ixrag.search.fusion import diversified, without_near_duplicates
 from ixrag.search.quota import Quota
 from ixrag.search.rerank import Candidate, CrossEncoder
-from ixrag.search.telemetry import JsonlSink, SearchRecord, training_rows
 
 
 def docs(*texts: str) -> list[Document]:
@@ -75,74 +71,6 @@ def test_calls_and_tokens_are_counted_over_a_minute_for_each_tenant() -> None:
     now[0] = 60.0
     assert quota.take("a", 10)
     assert not Quota(calls=0).take("a", 0)
-
-
-# --- telemetry ---
-
-
-def record(query: str = "HCM pricing") -> SearchRecord:
-    probes = [
-        {"source": "query", "text": query, "ids": ["a", "b"]},
-        {"source": "glossary", "text": "human capital", "ids": ["c", "a"]},
-    ]
-    forms = [{"component": "glossary", "text": "human capital"}]
-    return SearchRecord(query, "acme", "expand", 0.8, forms, probes, selected=["a", "c"])
-
-
-def written(path: Path, *records: SearchRecord, visitor_text: bool) -> list[dict[str, Any]]:
-    sink = JsonlSink(path, visitor_text=visitor_text)
-    for one in records:
-        sink.put(one)
-    sink.close(10.0)
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def test_records_become_training_data(tmp_path: Path) -> None:
-    written(tmp_path / "r.jsonl", record(), visitor_text=True)
-    assert list(training_rows(tmp_path / "r.jsonl", "gate")) == [
-        {"query": "HCM pricing", "strategy": "expand", "confidence": 0.8, "forms_helped": True}
-    ]
-    assert list(training_rows(tmp_path / "r.jsonl", "rewriter")) == [
-        {"query": "HCM pricing", "component": "glossary", "text": "human capital", "brought": ["c"]}
-    ]
-
-
-def test_without_the_switch_no_text_is_written_and_equal_texts_still_join(tmp_path: Path) -> None:
-    one, other = written(tmp_path / "r.jsonl", record(), record(), visitor_text=False)
-    assert "HCM" not in json.dumps(one)
-    assert "human" not in json.dumps(one)
-    assert one["query"] == other["query"]
-    assert list(training_rows(tmp_path / "r.jsonl", "gate")) == []
-
-
-def test_a_full_queue_drops_and_counts_and_never_waits(tmp_path: Path) -> None:
-    sink = JsonlSink(tmp_path / "no" / "r.jsonl", visitor_text=True, max_queued=1)
-    gate = threading.Event()
-
-    class Slow(SearchRecord):
-        def as_json(self, *, visitor_text: bool) -> dict[str, Any]:
-            gate.wait(10.0)
-            return {}
-
-    for _ in range(5):
-        sink.put(Slow("q", "acme"))
-    assert sink.dropped >= 3
-    gate.set()
-    sink.close(10.0)
-
-
-def test_a_disk_that_refuses_costs_a_count(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    sink = JsonlSink(tmp_path / "file" / "r.jsonl", visitor_text=True)
-    sink.put(record())
-    sink.close(10.0)
-    assert sink.dropped == 1
-
-
-def test_a_line_that_is_no_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "r.jsonl").write_text("{}\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match=r"r\.jsonl:1"):
-        list(training_rows(tmp_path / "r.jsonl", "gate"))
 
 
 # --- cross-encoder ---
