@@ -26,7 +26,7 @@ from ixinfra.errors import ConfigError, MissingExtraError
 from ixrag.query.boundaries import clauses, is_courtesy, sentences
 from ixrag.query.languages import languages
 from ixrag.search.engine import Strategy
-from ixrag.words import Word, words
+from ixrag.words import Word, folded_words, words
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 MIN_CONFIDENCE = 0.55  # a missed rewrite costs one search some recall, a wrong one finds wrong passages
@@ -107,7 +107,7 @@ def features(turn: Turn) -> Features:
     """What a message looks like: float32 `[DIM]`, the shape of the message before hashed word patterns."""
     found = words(turn.query)[:MAX_WORDS]
     recent = [words(message.content) for message in recent_turns(turn.messages)]
-    said = {word.folded for message in recent for word in message}
+    said = {word for message in recent for word in folded_words(message)}
     row = np.zeros(DIM, np.float32)
     shape = list(_shape(turn, found, said, recent))
     row[: len(shape)] = np.multiply(shape, _SHAPE_SCALE)

@@ -48,7 +48,7 @@ def clauses(sentence: str, default_language: str = "") -> list[str]:
         sentence: One sentence, as `sentences` gives it.
         default_language: ISO 639 code, used where the sentence does not show its language.
     """
-    found = words(sentence)
+    found = list(words(sentence))
     language = language_of([exact(sentence, word) for word in found], default_language)
     if language is None or any(word.folded in language.holds for word in found):
         return [sentence]
@@ -95,7 +95,7 @@ def _keeps_its_stop(token: str) -> bool:
 
 
 def _opens_question(text: str) -> bool:
-    return _starts_with(words(text[:80]), 0, all_openers())
+    return _starts_with(list(words(text[:80])), 0, all_openers())
 
 
 def _joint(sentence: str, found: Sequence[Word], start: int, position: int, language: Language) -> int:
