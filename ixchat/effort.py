@@ -7,7 +7,9 @@ from typing import Literal, get_args
 
 from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.deps import Deps
+from ixrag.documents import Retriever
 from ixrag.query.retriever import without_forms
+from ixrag.search.engine import HybridRetriever
 
 Effort = Literal["off", "local", "check", "full"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -27,7 +29,7 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
         budget_s: Longest wait for a resolver, in seconds; 0 keeps the configured deadlines.
     """
     if effort == "off":
-        deps = replace(deps, enabled=False, retriever=without_forms(deps.retriever))
+        deps = replace(deps, enabled=False, retriever=_alone(deps.retriever))
     elif effort == "local" and deps.local is not None:
         deps = replace(
             deps,
@@ -35,7 +37,7 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
             keyword_resolver=deps.local.keywords,
             reference_resolver=deps.local.reference,
             foresee=None,
-            retriever=without_forms(deps.retriever),
+            retriever=_alone(deps.retriever),
         )
     elif effort == "full":
         deps = replace(deps, ahead=AheadBudget(1.0, deps.ahead.max_running))
@@ -46,3 +48,8 @@ def with_effort(deps: Deps, effort: str, budget_s: float = 0.0) -> Deps:
             reference_deadline_s=min(deps.reference_deadline_s, budget_s),
         )
     return deps
+
+
+def _alone(retriever: Retriever) -> Retriever:
+    """The retriever that searches the query alone."""
+    return retriever.without_forms() if isinstance(retriever, HybridRetriever) else without_forms(retriever)

@@ -14,7 +14,10 @@ from ixinfra.config.settings import RagMode
 
 
 class Retriever(Protocol):
-    """What the retrieval node needs of an engine. `LightRAGRetriever` is one."""
+    """What the retrieval node needs of an engine. `LightRAGRetriever` is one.
+
+    An engine may have a `span_name`; see `span_name_of`.
+    """
 
     @property
     def rag_mode(self) -> RagMode:
@@ -26,6 +29,11 @@ class Retriever(Protocol):
         Cancelling the call frees whatever it holds. It raises `RetrievalError` when the engine did
         not answer; an empty list means that nothing was found.
         """
+
+
+def span_name_of(retriever: Retriever) -> str:
+    """Name of the span of a search: the retriever's own `span_name`, else LightRAG's."""
+    return str(getattr(retriever, "span_name", "tool-lightrag-retrieval"))
 
 
 @dataclass(slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -42,6 +43,7 @@ LEAST_PYTHON = (3, 11)
 LEAST_FREE_GB = 1
 CONNECT_TIMEOUT_S = 3.0
 DISTRIBUTION = "ixchat"
+ENGINE_MODULES = ("onnxruntime", "qdrant_client", "qdrant_edge")
 NOT_EXTRAS = frozenset({"all", "dev"})
 
 
@@ -98,6 +100,8 @@ async def examine(env: str, directory: Path | None, *, offline: bool) -> AsyncIt
     for name in ROUTE_NAMES:
         yield await route_check(settings, name, offline=offline)
     yield (store := await store_check(settings, offline=offline))
+    if engine := engine_check(settings):
+        yield engine
     async for check in tracer_checks(settings, os.environ, offline=offline):
         yield check
     embedder, check = await embedder_check(settings)
@@ -227,6 +231,19 @@ async def store_check(settings: Settings, *, offline: bool) -> Check:
         fix = _install(error) or "start the server, or mend vector_database in the TOML file"
         return Check("storage", database.storage, "failed", str(error) or type(error).__name__, fix)
     return Check("storage", database.storage, "ok", f"{database.url} answers")
+
+
+def engine_check(settings: Settings, modules: Sequence[str] = ENGINE_MODULES) -> Check | None:
+    """Tenants on the hybrid engine have its packages; None where there is no such tenant."""
+    names = [name for name, tenant in settings.tenants.items() if tenant.retriever == "hybrid"]
+    if not names:
+        return None
+    tenants = f"tenant {', '.join(names)}"
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        fix = "pip install 'ixchat[engine]', or retriever = \"lightrag\""
+        return Check("engine", "hybrid", "warning", f"{tenants}: no package {', '.join(missing)}", fix)
+    return Check("engine", "hybrid", "ok", tenants)
 
 
 async def tracer_checks(

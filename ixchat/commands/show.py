@@ -69,6 +69,8 @@ def _channels(record: Mapping[str, Any]) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     table.add_row("searched", Text(str(record["query"])))
+    if "probes" in channels["facts"]:
+        return _with_probes(table, channels["facts"])
     table.add_row("vector channel", Text(str(channels["vector_text"])))
     if channels["rag_mode"] == "naive":
         table.add_row("graph channel", Text("none on this tier", style="dim"))
@@ -76,6 +78,18 @@ def _channels(record: Mapping[str, Any]) -> Table:
         source = f" ({channels['keyword_source']})" if channels["keyword_source"] else ""
         table.add_row(f"entities{source}", Text(", ".join(channels["ll_keywords"]) or "–"))
         table.add_row("themes", Text(", ".join(channels["hl_keywords"]) or "–"))
+    return table
+
+
+def _with_probes(table: Table, facts: Mapping[str, Any]) -> Table:
+    """The index calls of the hybrid engine, and what was left out."""
+    for probe in facts["probes"]:
+        took = f"{probe['hits']} hits" if probe["state"] == "found" else probe["state"]
+        table.add_row(f"{probe['channel']} index", f"{probe['source']}: {took} in {probe['ms']:.1f} ms")
+    for skipped in facts["left_out"]:
+        table.add_row("left out", Text(skipped, style="dim"))
+    if why := facts.get("forms"):
+        table.add_row("other forms", Text(f"none: {why}", style="yellow"))
     return table
 
 

@@ -13,10 +13,15 @@ from ixchat.utils.lanes import Lane, Lanes
 from ixchat.utils.resolution import Resolution, Turn
 from ixinfra.errors import IxError
 from ixinfra.tracing import CancelCause, Span
-from ixrag.documents import search_report
+from ixrag.documents import search_report, span_name_of
 from ixrag.search.fusion import Ranking, fuse_documents
 
-CASCADE_FACTS = ("confidence", "asked", "local_decision", "agrees")  # of a route with rules in front of a model
+CASCADE_FACTS = (
+    "confidence",
+    "asked",
+    "local_decision",
+    "agrees",
+)  # of a route with rules in front of a model
 MAX_DOCUMENTS_ON_SPAN = 10  # a span is serialised on the event loop, and nobody reads the fortieth passage
 OWN_WORDS_WEIGHT = 0.5  # of the visitor's words beside a resolved text; the text holds them already
 
@@ -178,15 +183,15 @@ class TurnRun:
         return self.lanes.start(name, lambda lane: self._search(lane, search))
 
     async def _search(self, lane: Lane[Search], search: Search) -> Search:
+        retriever = self.plan.retriever or self.deps.retriever
         with self.deps.tracer.span(
-            "tool-lightrag-retrieval",
+            span_name_of(retriever),
             "retriever",
             input={"query": search.query, **search.retriever_kwargs},
             metadata={"search": search.step.name},
         ) as span:
             try:
                 with search_report() as search.report:
-                    retriever = self.plan.retriever or self.deps.retriever
                     found = await retriever.ainvoke(search.query, **search.retriever_kwargs)
                 if lane.cause:  # the engine ignored its cancellation; a late answer is never used
                     raise asyncio.CancelledError

@@ -107,6 +107,15 @@ class HybridRetriever:
         """`naive`: passages and no graph."""
         return "naive"
 
+    @property
+    def span_name(self) -> str:
+        """Name of the span around the index calls of a search."""
+        return "tool-hybrid-retrieval"
+
+    def without_forms(self) -> HybridRetriever:
+        """The same engine, searching the query alone: no model is asked."""
+        return replace(self, pipelines={})
+
     def with_strategy(self, strategy: Strategy, confidence: float | None = None) -> HybridRetriever:
         """The same engine for a message that needs this."""
         return replace(self, strategy=strategy, confidence=confidence)

@@ -38,7 +38,7 @@ async def ingest(
         encoders: The models.
         tenant: Whose passages.
         passages: All of them, ids distinct.
-        progress: Told after each portion.
+        progress: Told after each portion that was stored.
 
     Raises:
         ValueError: Two passages share an id.
@@ -54,7 +54,7 @@ async def ingest(
         if fresh:
             await index.upsert(tenant, await encoders.entries(fresh))
         stored += len(fresh)
-        if progress:
+        if fresh and progress:
             progress(at + len(portion), len(passages))
     removed = await index.keep_only(tenant, {passage.id for passage in passages})
     return Ingested(stored, len(passages) - stored, removed)

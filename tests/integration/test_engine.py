@@ -10,12 +10,17 @@ from fakes import HashEmbedder
 from search_fakes import HashTerms
 from small_base import opened
 
+from ixchat.effort import with_effort
 from ixchat.engine import open_engine
+from ixchat.nodes.deps import Resolvers
 from ixchat.nodes.knowledge_retriever import Deps, retrieve
 from ixchat.utils.history import turn_from
 from ixchat.utils.local.resolver import LocalResolver
+from ixchat.utils.resolution import keep_raw
 from ixinfra.config.settings import EngineConfig, LightRAGConfig, Settings, TenantConfig, VectorDatabaseConfig
 from ixinfra.errors import ConfigError
+from ixinfra.tracing_tree import RecordingTracer
+from ixrag.search.engine import HybridRetriever
 
 SAID = [
     ("user", "Do you have something for shifts?"),
@@ -64,6 +69,35 @@ async def test_a_tenant_on_the_engine_answers_first_turns_references_and_compoun
         both = await retrieve(turn_from(two), deps)
         assert both.record["reason"] == "decompose"
         assert {"offices", "payroll"} <= {d.metadata["passage_id"] for d in both.documents[:3]}
+        await engine.close()
+
+
+async def test_each_index_call_is_a_span_under_the_engines_own(tmp_path: Path) -> None:
+    embedder, tracer = HashModel(), RecordingTracer()
+    async with opened(tmp_path, embedder=embedder) as base:
+        engine = await open_engine(settings_in(tmp_path), "shop", base, embedder)
+        local = LocalResolver(base.name_index)
+        deps = Deps(engine.retriever, reference_resolver=local.reference, gate=engine.gate, tracer=tracer)
+        with tracer.turn(tenant_id="shop"):
+            await retrieve(turn_from("How much does it cost per month?", SAID), deps)
+        await engine.close()
+    (root,) = tracer.turns[0].spans
+    calls = ["tool-search-bm25", "tool-search-dense", "tool-search-sparse"]
+    tree = {child.name: sorted(call.name for call in child.children) for child in root.children}
+    assert root.name == "agent-knowledge-retriever"
+    assert tree == {"tool-query-reference": [], "tool-hybrid-retrieval": calls}
+    assert [child.name for child in root.children].count("tool-hybrid-retrieval") == 2
+
+
+@pytest.mark.parametrize(("effort", "forms"), [("check", True), ("local", False), ("off", False)])
+async def test_a_request_may_leave_out_what_asks_a_model(tmp_path: Path, effort: str, forms: bool) -> None:
+    embedder = HashModel()
+    async with opened(tmp_path, embedder=embedder) as base:
+        engine = await open_engine(settings_in(tmp_path), "shop", base, embedder)
+        local = Resolvers(keep_raw, keep_raw, keep_raw)
+        deps = with_effort(Deps(engine.retriever, gate=engine.gate, local=local), effort)
+        assert isinstance(deps.retriever, HybridRetriever)
+        assert bool(deps.retriever.pipelines) is forms
         await engine.close()
 
 

@@ -80,6 +80,14 @@ def test_ask_resolves_with_a_history_file(working_dir: Path, tmp_path: Path) -> 
     assert answer["documents"]
 
 
+def test_a_tenant_on_the_hybrid_engine_is_asked_and_shows_each_index_call(working_dir: Path) -> None:
+    done = ix("ask", "Combien coûte Stokarel ?", "--tenant", "hybrid", "--explain", working_dir=working_dir)
+    assert done.returncode == 0, done.stderr
+    for part in ("tool-hybrid-retrieval", "dense index", "bm25 index", "sparse index", "stokarel"):
+        assert part in done.stdout
+    assert "tool-lightrag-retrieval" not in done.stdout
+
+
 def test_chat_answers_and_explains(working_dir: Path) -> None:
     lines = "Do you have a tool for stock?\n/why\n/nonsense\n/quit\n"
     done = ix("chat", "--tenant", "lite", working_dir=working_dir, stdin=lines)

@@ -1,4 +1,4 @@
-"""`rose-eval` on real LightRAG with the embedded model, and with a judge over the wire."""
+"""`rose-eval` on real LightRAG and on the hybrid engine, with the embedded model; and with a judge over the wire."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ixevaluation.compare import compare
 from ixevaluation.dataset import ItemSet, load_set
 from ixevaluation.engines import open_engine, open_judge_model
 from ixevaluation.records import Run
+from ixevaluation.rewriter.engine_arms import ENGINE_ARMS
 from ixevaluation.rewriter.judge import Judge, LabelJudge, SufficiencyJudge, VerdictCache
 from ixevaluation.session import Options, restrict, run_arm
 from ixinfra.config.loader import get_config
@@ -81,3 +82,23 @@ async def test_a_judge_over_the_wire_and_one_failing_item(tmp_path: Path, settin
         assert len(server.requests) == asked  # every verdict was remembered
     assert off.manifest.models["judge"] == "openai:judge-1"
     assert compare(off, production).effect.control > 0
+
+
+@pytest.mark.slow
+async def test_the_arms_of_the_hybrid_engine_run_on_the_tenant_of_the_sample(
+    tmp_path: Path, settings: Settings
+) -> None:
+    patient = settings.engine.model_copy(update={"deadline_s": 60.0, "patience_s": 60.0})
+    item_set, judge = few("elliptic", 3), LabelJudge()
+    on_time = settings.model_copy(update={"engine": patient})
+    async with open_engine(item_set, on_time, tenant="hybrid") as engine:
+        assert (engine.name, engine.rag_mode) == ("hybrid", "naive")
+        for arm in ("off", "production", *ENGINE_ARMS):
+            run = await run_arm(
+                item_set, arm, tmp_path / arm, engine=engine, judge=judge, options=Options(runs=2)
+            )
+            assert run.is_complete
+            first, second = (
+                [record.scores for record in run.records if record.run == number] for number in (1, 2)
+            )
+            assert first == second

@@ -109,6 +109,18 @@ async def test_a_store_that_is_not_there_fails(tmp_path: Path) -> None:
     assert "postgresql://" in (await store_check(wrong, offline=True)).detail
 
 
+def test_a_tenant_on_the_hybrid_engine_needs_its_packages(tmp_path: Path) -> None:
+    text = '[tenants.shop]\ntier = "lite"\nknowledge_base = "shop"\n'
+    assert doctor.engine_check(settings_of(tmp_path, text)) is None
+    hybrid = settings_of(tmp_path, text + 'retriever = "hybrid"\n')
+    ready, missing = doctor.engine_check(hybrid), doctor.engine_check(hybrid, ["json", "no_such_package"])
+    assert ready is not None
+    assert (ready.status, ready.detail) == ("ok", "tenant shop")
+    assert missing is not None
+    assert (missing.status, missing.detail) == ("warning", "tenant shop: no package no_such_package")
+    assert "ixchat[engine]" in missing.fix
+
+
 async def test_langfuse_without_keys_is_a_warning_with_the_variables(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, '[tracing]\nexporter = ["langfuse", "console"]')
     langfuse, screen = await checks_of(settings, {"LANGFUSE_PUBLIC_KEY": "pk"})
