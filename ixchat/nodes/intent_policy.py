@@ -5,9 +5,15 @@ from __future__ import annotations
 from ixchat.nodes.deps import Deps, Plan
 from ixchat.utils.gate import has_reference_text, should_resolve
 from ixchat.utils.intent_gate import Intent, IntentGate
+from ixchat.utils.local.lexicon import lexicon_of
 from ixchat.utils.resolution import Resolution, Resolver, Turn
+from ixchat.utils.terms import URL
 from ixrag.documents import Retriever
 from ixrag.search.engine import HybridRetriever, Strategy
+from ixrag.words import folded, folded_words, words
+
+LAST_CHARS = 300  # of the assistant's message: what it asks stands at its end
+QUESTION_MARKS = "?？؟"
 
 _DECLINED: dict[bool, Intent] = {
     first: Intent("passthrough", 1.0, {}, "first_turn" if first else "no_text") for first in (True, False)
@@ -17,12 +23,12 @@ _DECLINED: dict[bool, Intent] = {
 def choose_by_intent(turn: Turn, deps: Deps, gate: IntentGate) -> Plan:
     """Pick how this turn becomes retrieval input. No I/O, no chat model; about a millisecond.
 
-    A short reply goes to the text resolver. Otherwise the gate decides: `coref` asks the reference
-    resolver while the visitor's own words are searched; the other ways are the engine's business,
-    which is told of them. Whatever is resolved, the visitor's own words are searched beside it: a short
-    message may be a keyword query that needed nothing.
+    A short message that replies to the assistant goes to the text resolver. Otherwise the gate decides:
+    `coref` asks the reference resolver while the visitor's own words are searched; the other ways are the
+    engine's business, which is told of them. Whatever is resolved, the visitor's own words are searched
+    beside it: a short reply may be a keyword query that needed nothing.
     """
-    if turn.messages and should_resolve(turn.query):
+    if should_resolve(turn.query) and is_reply(turn):
         return Plan(
             deps.text_resolver,
             "intent",
@@ -44,6 +50,27 @@ def choose_by_intent(turn: Turn, deps: Deps, gate: IntentGate) -> Plan:
             foresee=deps.foresee,
         )
     return Plan(_keeping(intent, first_turn=not turn.messages), retriever=retriever)
+
+
+def is_reply(turn: Turn) -> bool:
+    """Whether a message answers what the assistant said last, which asked or offered something.
+
+    A message that begins with a yes or a no answers in any case. Two words after a statement are a
+    keyword query: completed from the conversation they found less than as written (`docs/engine.md`).
+    """
+    if not turn.messages:
+        return False
+    last, reply = turn.messages[-1], words(turn.query)
+    said = URL.sub(" ", last.content[-LAST_CHARS:])
+    if last.role == "assistant" and any(mark in said for mark in QUESTION_MARKS):
+        return True
+    lexicon = lexicon_of([], words(last.content)) or lexicon_of(reply)
+    if lexicon is None:
+        return False
+    answer = " ".join(folded_words(reply))
+    if any(pattern.match(answer) for kind, pattern in lexicon.reply.items() if kind in ("yes", "no")):
+        return True
+    return last.role == "assistant" and bool(lexicon.offer.search(folded(said)))
 
 
 def told_of(retriever: Retriever, strategy: Strategy, confidence: float | None) -> Retriever:

@@ -1,0 +1,121 @@
+"""What the hybrid engine finds in public sets, by class of question."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine_data import Pool, canard, mtrag
+from benchmarks.engine_scores import Score, print_difference, print_table, scored
+from ixchat.nodes.deps import Deps
+from ixchat.nodes.intent_policy import choose_by_intent
+from ixchat.nodes.knowledge_retriever import Plan, keep_because, retrieve
+from ixchat.utils.intent_gate import IntentGate
+from ixchat.utils.local.resolver import LocalResolver
+from ixchat.utils.resolution import Turn
+from ixinfra.config.settings import EmbeddingConfig
+from ixinfra.embeddings import build_embedder
+from ixrag.query import HeuristicQueryDecomposer, QueryUnderstandingPipeline
+from ixrag.search.encoders import Encoders
+from ixrag.search.engine import HybridRetriever, Limits
+from ixrag.search.fan_out import Deadline
+from ixrag.search.index import Channel, Vector
+from ixrag.search.ingest import ingest
+from ixrag.search.qdrant_edge import EmbeddedIndex
+from ixrag.search.rerank import FusedOrder, ScoreMix
+
+PATIENT = Limits(deadline=Deadline(30.0, 30.0), rerank_s=5.0)
+DIM = 384
+SINGLE: tuple[Channel, ...] = ("dense", "sparse", "bm25")
+
+Policy = Callable[[Turn, Deps], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering(Encoders):
+    """Encodes each query once, however many arms search it."""
+
+    known: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    async def query(self, channel: Channel, text: str, lang: str) -> Vector:
+        """The vector of a query; see `Encoders.query`."""
+        if (channel, text) not in self.known:
+            self.known[channel, text] = await super(Remembering, self).query(channel, text, lang)
+        vector: Vector = self.known[channel, text]
+        return vector
+
+
+async def quality(data: Path, work: Path) -> None:
+    """recall@8 and nDCG@10 by class: each index, the fused list, with gate and resolver, with the last order."""
+    pools = [mtrag(data, "clapnq", 120), mtrag(data, "cloud", 60), canard(data, 150, 250)]
+    model = build_embedder(EmbeddingConfig())
+    encoders = Remembering(model, model, "en")  # type: ignore[arg-type]  # the built embedder has learned terms
+    index = EmbeddedIndex(work / "passages", DIM)
+    gate, scores = IntentGate(), defaultdict[str, list[Score]](list)
+    for pool in pools:
+        done = await ingest(index, encoders, pool.name, pool.passages)
+        print(
+            f"{pool.name}: {len(pool.passages)} passages ({done.stored} new), {len(pool.questions)} questions"
+        )
+        await _search_all(pool, index, encoders, gate, scores)
+    await index.close()
+    print_table("public development halves", scores)
+    best = max(SINGLE, key=lambda name: sum(score.ndcg for score in scores[name]))
+    for treated, control in (
+        ("rrf", best),
+        ("rrf + mix", "rrf"),
+        ("rrf + gate", "rrf"),
+        ("rrf + gate + mix", best),
+        ("rrf + gate + mix", "rrf + mix"),
+    ):
+        print_difference(scores, treated, control)
+
+
+async def _search_all(
+    pool: Pool,
+    index: EmbeddedIndex,
+    encoders: Encoders,
+    gate: IntentGate,
+    scores: dict[str, list[Score]],
+) -> None:
+    splitting = QueryUnderstandingPipeline(decomposer=HeuristicQueryDecomposer())
+    whole = HybridRetriever(
+        index,
+        encoders,
+        pool.name,
+        languages=await index.languages(pool.name),
+        pipelines={"decompose": splitting, "coref_decompose": splitting},
+        limits=PATIENT,
+        reranker=FusedOrder(),
+    )
+    deps = Deps(
+        whole, reference_resolver=LocalResolver().reference, text_resolver=LocalResolver().search_query
+    )
+
+    def alone(**changes: Any) -> Policy:
+        return lambda _turn, _deps: replace(
+            keep_because("gate_declined"), retriever=replace(whole, **changes)
+        )
+
+    def gated(turn: Turn, deps: Deps) -> Plan:
+        return choose_by_intent(turn, deps, gate)
+
+    mixed = replace(deps, retriever=replace(whole, reranker=ScoreMix()))
+    arms: dict[str, tuple[Policy, Deps]] = {
+        "dense": (alone(channels=("dense",)), deps),
+        "sparse": (alone(channels=("sparse",)), deps),
+        "bm25": (alone(channels=("bm25",)), deps),
+        "rrf": (alone(), deps),
+        "rrf + mix": (alone(reranker=ScoreMix()), deps),
+        "rrf + gate": (gated, deps),
+        "rrf + gate + mix": (gated, mixed),
+    }
+    for question in pool.questions:
+        for name, (policy, used) in arms.items():
+            found = await retrieve(question.turn, used, policy(question.turn, used))
+            scores[name].append(
+                scored(found.documents, question.relevant, (question.kind,), question.conversation)
+            )
