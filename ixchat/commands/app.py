@@ -15,6 +15,7 @@ from ixchat.commands import config as config_command
 from ixchat.commands import demo as demo_command
 from ixchat.commands import doctor as doctor_command
 from ixchat.commands import ingest as ingest_command
+from ixchat.commands import plan as plan_command
 from ixchat.commands import serve as serve_command
 from ixchat.commands import telemetry as telemetry_command
 from ixchat.commands import tenants as tenants_command
@@ -98,18 +99,40 @@ def understand(
     glossary_synonyms: Annotated[
         list[str] | None, typer.Option(help="Its synonyms, comma-separated.", show_default=False)
     ] = None,
-    tenant: TenantId = "advanced",
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="The hybrid engine's plan: what goes to which index, why, and what does not."
+        ),
+    ] = False,
+    history: Annotated[
+        Path | None, typer.Option(help="With --plan: as for `ix ask`.", show_default=False)
+    ] = None,
+    tenant: Annotated[
+        str,
+        typer.Option(
+            help="Tenant, as named in the TOML file.",
+            show_default="advanced; with --plan the first hybrid one",
+        ),
+    ] = "",
     env: Env = "development",
     config: ConfigDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a query is made into, and what each index would be asked."""
+    settings = _settings(env, config)
+    if plan:
+        earlier = ask_command.read_history(history)
+        asyncio.run(
+            plan_command.run(settings, console, query=query, history=earlier, tenant=tenant, as_json=as_json)
+        )
+        return
     asyncio.run(
         understand_command.run(
-            _settings(env, config),
+            settings,
             console,
             query=query,
-            tenant=tenant,
+            tenant=tenant or "advanced",
             hyde=hyde,
             terms=glossary_term or [],
             synonyms=glossary_synonyms or [],

@@ -44,7 +44,7 @@ class Limits:
     Attributes:
         passages: Most documents returned.
         depth: Hits taken from each index, and candidates that are reranked.
-        probes: Most index calls.
+        probes: Most index calls of a message; a follow-up, which is searched twice, has half of them each time.
         deadline: How long they may take.
         rerank_s: Longest wait for the reranker; after it the fused order stands.
         rrf_k: Damping of the fusion, in ranks.
@@ -62,6 +62,29 @@ class Limits:
     relevance: float = 1.0
     duplicate: float = 0.9
     channel_weights: Mapping[Channel, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a search would ask, before any index is asked.
+
+    Attributes:
+        query: What is searched.
+        lang: Language of the query, as the engine takes it.
+        strategy: What the message needs.
+        confidence: How sure the gate was; None where none was asked.
+        plan: Which form goes to which index, and what is left out.
+        facts: What became of looking for other forms: `forms`, `forms_failed`, `cache`.
+        forms_ms: How long that took, in milliseconds.
+    """
+
+    query: str
+    lang: str
+    strategy: Strategy
+    confidence: float | None
+    plan: SearchPlan
+    facts: Mapping[str, Any]
+    forms_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +142,13 @@ class HybridRetriever:
     def with_strategy(self, strategy: Strategy, confidence: float | None = None) -> HybridRetriever:
         """The same engine for a message that needs this."""
         return replace(self, strategy=strategy, confidence=confidence)
+
+    async def explain(self, input: str) -> Explanation:
+        """What a search for `input` would ask, and why; a chat model is asked for other forms, no index is."""
+        query = searchable(input)
+        search = _Search(self, query, (), SearchReport())
+        with remember_vectors(self.tenant_id):
+            return await search.explain()
 
     async def ainvoke(self, input: str, **kwargs: Any) -> Sequence[Document]:
         """Passages for `input`, best first.
@@ -184,14 +214,29 @@ class _Search:
         self._record(outcomes, candidates, documents)
         return documents
 
+    async def explain(self) -> Explanation:
+        engine = self._engine
+        found = await self._find_forms(engine.limits.deadline.soft_s)
+        return Explanation(
+            self._query,
+            self._lang,
+            engine.strategy,
+            engine.confidence,
+            self._plan(found),
+            self._facts,
+            self._timings_ms.get("forms", 0.0),
+        )
+
     def _plan(self, found: Sequence[Form] = ()) -> SearchPlan:
         engine = self._engine
+        # A follow-up is searched twice, by its own words and by what they refer to: both share the calls.
+        share = 2 if engine.strategy.startswith("coref") else 1
         return plan_search(
             self._query,
             found,
             keywords=self._keywords,
             channels=engine.channels,
-            budget=engine.limits.probes,
+            budget=max(1, engine.limits.probes // share),
             words_match=_words_match(self._lang, engine.languages),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ixrag.query.forms import Component, Form
 from ixrag.search.index import CHANNELS, Channel
@@ -23,6 +23,19 @@ AT_HOME: dict[Source, tuple[Channel, ...]] = {
     "glossary": ("bm25", "sparse"),
     "rewriter": ("bm25", "dense"),
     "hyde": ("dense",),
+}
+WHY: dict[Source, str] = {
+    "query": "the message itself is asked everywhere, and weighs most",
+    "keywords": "chosen terms are words",
+    "decomposer": "each question of the message is a question of its own",
+    "glossary": "synonyms are words, and learned terms",
+    "rewriter": "other wordings help an index of words most, and meaning a little",
+    "hyde": "a made-up answer looks like a passage, so its vector is searched",
+}
+WHY_NOT: dict[Skipped, str] = {
+    "budget": "the calls of one search are used up by what finds more",
+    "no_passage_in_language": "no passage is in this language: words would find what is spelt alike",
+    "same_text": "this text is asked there already",
 }
 ORDER: tuple[Source, ...] = ("query", "decomposer", "glossary", "keywords", "rewriter", "hyde")
 
@@ -62,13 +75,18 @@ class SearchPlan:
     left_out: tuple[LeftOut, ...] = ()
 
     @property
-    def lines(self) -> list[str]:
-        """The plan as text, a line each; for people."""
-        made = [
-            f"{probe.channel:6} {probe.source:10} {probe.weight:g}  {probe.text}" for probe in self.probes
-        ]
-        skipped = [f"{out.probe.channel:6} {out.probe.source:10} –  {out.reason}" for out in self.left_out]
-        return made + skipped
+    def as_json(self) -> dict[str, list[dict[str, Any]]]:
+        """Each probe and each one left out, with the reason in words."""
+        return {
+            "probes": [
+                {**_facts(probe), "weight": round(probe.weight, 3), "why": WHY[probe.source]}
+                for probe in self.probes
+            ],
+            "left_out": [
+                {**_facts(out.probe), "reason": out.reason, "why": WHY_NOT[out.reason]}
+                for out in self.left_out
+            ],
+        }
 
 
 def plan_search(
@@ -120,6 +138,11 @@ def plan_search(
             seen.add(key)
             probes.append(probe)
     return SearchPlan(tuple(probes), tuple(left_out))
+
+
+def _facts(probe: Probe) -> dict[str, Any]:
+    by = "vector" if probe.vector is not None else "text"
+    return {"channel": probe.channel, "source": probe.source, "text": probe.text, "searched_by": by}
 
 
 def _wanted(query: str, forms: Sequence[Form], keywords: Sequence[str]) -> Iterator[Probe]:

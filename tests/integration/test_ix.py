@@ -88,6 +88,14 @@ def test_a_tenant_on_the_hybrid_engine_is_asked_and_shows_each_index_call(workin
     assert "tool-lightrag-retrieval" not in done.stdout
 
 
+def test_the_plan_of_the_hybrid_engine_is_shown_without_naming_a_tenant(working_dir: Path) -> None:
+    done = ix("understand", "--plan", "payroll export", "--json", working_dir=working_dir)
+    assert done.returncode == 0, done.stderr
+    explained = json.loads(done.stdout)
+    assert explained["tenant"] == "hybrid"
+    assert {probe["channel"] for probe in explained["searches"][0]["probes"]} == {"dense", "bm25", "sparse"}
+
+
 def test_chat_answers_and_explains(working_dir: Path) -> None:
     lines = "Do you have a tool for stock?\n/why\n/nonsense\n/quit\n"
     done = ix("chat", "--tenant", "lite", working_dir=working_dir, stdin=lines)

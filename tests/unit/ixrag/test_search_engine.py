@@ -219,6 +219,17 @@ def test_four_parts_never_take_more_than_twelve_calls() -> None:
     assert all(out.endswith("budget") for out in facts["left_out"])
 
 
+def test_a_compound_follow_up_is_searched_twice_within_twelve_calls() -> None:
+    """By its own words and by what they refer to: the node makes both searches with this engine."""
+    index = FakeIndex(FOUND)
+    pipeline = QueryUnderstandingPipeline(decomposer=Four())
+    retriever = engine(index, pipelines={"coref_decompose": pipeline}).with_strategy("coref_decompose", 0.9)
+    for query in ("what is it and who runs it?", "what is it and who runs it? — Stokarel"):
+        _, facts = search(retriever, query)
+        assert [probe["source"] for probe in facts["probes"]] == ["query"] * 3 + ["decomposer"] * 3
+    assert len(index.calls) == 12
+
+
 def test_a_strategy_without_components_searches_the_query_alone() -> None:
     index = FakeIndex(FOUND)
     search(engine(index, pipelines={"decompose": decomposing()}, strategy="expand"), TWO)

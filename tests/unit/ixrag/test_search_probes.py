@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ixrag.query.forms import COMPONENTS, Form
 from ixrag.search.index import CHANNELS
-from ixrag.search.plan import AT_HOME, plan_search
+from ixrag.search.plan import AT_HOME, WHY, WHY_NOT, Skipped, plan_search
 
 EVERYWHERE = frozenset({"lexical", "dense"})
 
@@ -78,10 +80,30 @@ def test_a_form_that_says_what_the_query_says_is_asked_once() -> None:
     assert {out.reason for out in plan.left_out} == {"same_text"}
 
 
-def test_the_plan_can_be_read() -> None:
-    lines = plan_search("prices", split_into(1), budget=3).lines
-    assert lines[0].split() == ["dense", "query", "1", "prices"]
-    assert lines[-1].split() == ["sparse", "decomposer", "–", "budget"]
+def test_the_plan_says_what_goes_where_and_why_and_what_does_not() -> None:
+    forms = [*split_into(1), Form("an answer", "hyde", EVERYWHERE, 0.25, (1.0, 0.0))]
+    explained = plan_search("prices", forms, budget=4).as_json
+    assert explained["probes"][0] == {
+        "channel": "dense",
+        "source": "query",
+        "text": "prices",
+        "searched_by": "text",
+        "weight": 1.0,
+        "why": "the message itself is asked everywhere, and weighs most",
+    }
+    assert [probe["source"] for probe in explained["probes"]] == ["query"] * 3 + ["decomposer"]
+    assert [(out["channel"], out["source"], out["reason"]) for out in explained["left_out"]] == [
+        ("bm25", "decomposer", "budget"),
+        ("sparse", "decomposer", "budget"),
+        ("dense", "hyde", "budget"),
+    ]
+    assert explained["left_out"][2]["searched_by"] == "vector"
+    assert all(out["why"] for out in explained["left_out"])
+
+
+def test_every_source_and_every_omission_has_its_reason() -> None:
+    assert set(WHY) == set(AT_HOME)
+    assert set(WHY_NOT) == set(get_args(Skipped))
 
 
 @pytest.mark.parametrize(
