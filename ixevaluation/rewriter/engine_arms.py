@@ -33,9 +33,9 @@ def engine(turn: Turn, deps: ArmDeps) -> Plan:
 
 def engine_no_gate(turn: Turn, deps: ArmDeps) -> Plan:
     """Everything for everyone: every follow-up asks the resolver, every message is split where it can be."""
-    retriever = _engine_of(deps).with_strategy("coref_decompose")
     if not turn.messages:
-        return replace(keep_because("first_turn"), retriever=retriever)
+        return replace(keep_because("first_turn"), retriever=_engine_of(deps).with_strategy("decompose"))
+    retriever = _engine_of(deps).with_strategy("coref_decompose")
     return Plan(
         deps.reference_resolver, "reference", "tool-query-reference", True, DEADLINE_S, retriever=retriever
     )
