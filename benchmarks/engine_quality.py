@@ -10,15 +10,18 @@ from typing import Any
 
 from benchmarks.engine_data import Pool, canard, mtrag
 from benchmarks.engine_scores import Score, print_difference, print_table, scored
+from ixchat.engine import MIN_NEED
 from ixchat.nodes.deps import Deps
 from ixchat.nodes.intent_policy import choose_by_intent
 from ixchat.nodes.knowledge_retriever import Plan, keep_because, retrieve
 from ixchat.utils.intent_gate import IntentGate
+from ixchat.utils.local.learned import WordWeigher
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.resolution import Turn
 from ixinfra.config.settings import EmbeddingConfig
 from ixinfra.embeddings import build_embedder
 from ixrag.query import HeuristicQueryDecomposer, QueryUnderstandingPipeline
+from ixrag.rarity import Rarity
 from ixrag.search.encoders import Encoders
 from ixrag.search.engine import HybridRetriever, Limits
 from ixrag.search.fan_out import Deadline
@@ -70,6 +73,8 @@ async def quality(data: Path, work: Path) -> None:
         ("rrf + gate", "rrf"),
         ("rrf + gate + mix", best),
         ("rrf + gate + mix", "rrf + mix"),
+        ("rrf + gate + mix + words", "rrf + gate + mix"),
+        ("rrf + gate + mix + words", best),
     ):
         print_difference(scores, treated, control)
 
@@ -103,6 +108,11 @@ async def _search_all(
     def gated(turn: Turn, deps: Deps) -> Plan:
         return choose_by_intent(turn, deps, gate)
 
+    weigh = WordWeigher(Rarity.of(passage.text for passage in pool.passages), whole, min_need=MIN_NEED)
+
+    def weighed(turn: Turn, deps: Deps) -> Plan:
+        return replace(gated(turn, deps), weigh=weigh if turn.messages else None)
+
     mixed = replace(deps, retriever=replace(whole, reranker=ScoreMix()))
     arms: dict[str, tuple[Policy, Deps]] = {
         "dense": (alone(channels=("dense",)), deps),
@@ -112,6 +122,7 @@ async def _search_all(
         "rrf + mix": (alone(reranker=ScoreMix()), deps),
         "rrf + gate": (gated, deps),
         "rrf + gate + mix": (gated, mixed),
+        "rrf + gate + mix + words": (weighed, mixed),
     }
     for question in pool.questions:
         for name, (policy, used) in arms.items():

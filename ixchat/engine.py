@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from ixchat.chat_routing import chat_model
 from ixchat.understanding import CACHE_TIMEOUT_S, build_pipeline, open_cache, open_near
 from ixchat.utils.intent_gate import IntentGate
+from ixchat.utils.local.learned import WordWeigher
+from ixchat.utils.resolution import Weigher
 from ixinfra.config.settings import EngineConfig, Settings
 from ixinfra.embeddings import Embedder
 from ixinfra.errors import ConfigError, MissingExtraError
@@ -21,6 +23,7 @@ from ixrag.query.forms import Component
 from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
 from ixrag.query.glossary_files import load_glossary_of
 from ixrag.query.understanding import QueryUnderstandingPipeline
+from ixrag.rarity import Rarity
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 from ixrag.search.encoders import Encoders, SparseEncoder, Text
 from ixrag.search.engine import HybridRetriever, Limits, Strategy
@@ -35,6 +38,8 @@ from ixrag.search.telemetry import JsonlSink, RecordSink
 COLLECTION = "ix-passages"
 FOLDER = "engine"  # beside the LightRAG index of a knowledge base
 READ_AT_ONCE = 500
+MIN_NEED = 0.5  # two of three indexes read meaning already: words help where the message surely leans
+COUNTED_PASSAGES = 5_000  # enough to tell rare words from common ones
 GRACE_S = 0.005  # a variant that is late and will not stop holds the search no longer than this
 
 
@@ -45,6 +50,7 @@ class OpenEngine:
     retriever: HybridRetriever
     gate: IntentGate
     quota: Quota
+    weigh: Weigher | None = None
     cache: Cache | None = None
     sink: RecordSink | None = None
 
@@ -88,7 +94,8 @@ async def open_engine(
     index = await _open_index(settings, base.name, embedder.dim)
     try:
         encoders = Encoders(embedder, embedder, tenant.language)
-        await _bring_up_to_date(index, encoders, base, announce)
+        passages = await _passages_of(base)
+        await _bring_up_to_date(index, encoders, base, passages, announce)
         # A server that hangs must leave the model most of the time there is for variants.
         cache_s = min(CACHE_TIMEOUT_S, config.variants_timeout_s / 3)
         cache = open_cache(settings.query_understanding, timeout_s=cache_s)
@@ -106,10 +113,14 @@ async def open_engine(
             reranker=await asyncio.to_thread(_reranker, config),
             sink=sink,
         )
+        weigh = None
+        if settings.models.query_reference.weighs_words:
+            rarity = await asyncio.to_thread(_rarity, passages)
+            weigh = WordWeigher(rarity, retriever, min_need=MIN_NEED)
     except BaseException:
         await index.close()
         raise
-    return OpenEngine(retriever, gate, quota, cache, sink)
+    return OpenEngine(retriever, gate, quota, weigh, cache, sink)
 
 
 async def _open_index(settings: Settings, name: str, dim: int) -> Index:
@@ -137,10 +148,13 @@ async def _open_index(settings: Settings, name: str, dim: int) -> Index:
 
 
 async def _bring_up_to_date(
-    index: Index, encoders: Encoders, base: KnowledgeBase, announce: Callable[[str], None] | None
+    index: Index,
+    encoders: Encoders,
+    base: KnowledgeBase,
+    passages: Sequence[Text],
+    announce: Callable[[str], None] | None,
 ) -> None:
     """Store what the knowledge base holds and the index does not; nothing to encode costs milliseconds."""
-    passages = await _passages_of(base)
     known = encoders
     if base.name == SAMPLE_NAME and (vectors := sample_corpus().vectors):
         rows: KnownVectors = load_known_vectors(vectors, encoders.embedder)
@@ -170,6 +184,11 @@ async def _passages_of(base: KnowledgeBase) -> list[Text]:
             if row
         ]
     return passages
+
+
+def _rarity(passages: Sequence[Text]) -> Rarity:
+    step = -(-len(passages) // COUNTED_PASSAGES) or 1
+    return Rarity.of(passage.text for passage in passages[::step])
 
 
 def _pipelines(

@@ -242,6 +242,7 @@ async def _on_engine(
         tenant.deps,
         retriever=engine.retriever,
         gate=engine.gate,
+        weigh=engine.weigh,
         reference_resolver=reference,
     )
     return OpenTenant(deps, close)

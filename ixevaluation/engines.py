@@ -15,6 +15,7 @@ from ixchat.chat_routing import ROUTE_NAMES, chat_model, route_of
 from ixchat.graph import build_resolvers, open_tenant
 from ixchat.nodes.deps import Resolvers
 from ixchat.nodes.knowledge_retriever import Deps
+from ixchat.utils.local.learned import WordWeigher
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.query_intent import resolve_search_query
 from ixchat.utils.query_keywords import build_keyword_query
@@ -33,6 +34,7 @@ from ixrag.query.given_vectors import GivenVectors
 from ixrag.query.glossary import GlossaryExpander, InMemoryGlossary
 from ixrag.query.glossary_files import load_glossary_of
 from ixrag.query.retriever import without_forms
+from ixrag.rarity import Rarity
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 from ixrag.search.engine import HybridRetriever
 
@@ -141,8 +143,13 @@ def _lexical(item_set: ItemSet, settings: Settings, mode: RagMode) -> Engine:
     deps: dict[str, ArmDeps] = {}
     for domain, passages in by_domain.items():
         index = LexicalIndex(passages)
+        retriever = LexicalRetriever(index, rag_mode=mode)
+        weigh = None
+        if settings.models.query_reference.weighs_words:
+            weigh = WordWeigher(Rarity.of(passage.text for passage in passages), retriever)
         plain = Deps(
-            LexicalRetriever(index, rag_mode=mode),
+            retriever,
+            weigh=weigh,
             text_resolver=routed.text,
             keyword_resolver=routed.keywords,
             reference_resolver=routed.reference,
@@ -167,6 +174,7 @@ def _arm_deps(deps: Deps, settings: Settings, *, local: LocalResolver, **changes
         **{
             **values,
             "model": model,
+            "names": local.index,
             "ungated_text": partial(resolve_search_query, model=model, gated=False)
             if model
             else local.search_query,

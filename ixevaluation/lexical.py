@@ -7,7 +7,7 @@ minutes. It has no graph: keyword lists are accepted and not used.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,20 @@ class LexicalIndex:
         counts = [self._document_count[word] for word in self.words(text) if word in self._document_count]
         return max((math.log(1 + (n - count + 0.5) / (count + 0.5)) for count in counts), default=0.0)
 
-    def search(self, query: str, k: int = TOP_K) -> list[tuple[str, float]]:
-        """`(passage id, score)`, best first, at most `k`; a passage without a common word is not returned."""
+    def search(
+        self, query: str, k: int = TOP_K, *, beside: Mapping[str, float] | None = None
+    ) -> list[tuple[str, float]]:
+        """`(passage id, score)`, best first, at most `k`; a passage without a common word is not returned.
+
+        Args:
+            query: What is searched.
+            k: Most passages.
+            beside: Further words, whose scores count this much of a word of the query.
+        """
+        if beside:
+            scores = sum((w * self.scores(word) for word, w in beside.items()), self.scores(query))
+            best = np.argsort(-scores, kind="stable")[:k]
+            return [(self._ids[row], float(scores[row])) for row in best.tolist() if scores[row] > 0]
         known = [word for word in self.words(query) if word in self._document_count]
         if not known:
             return []
@@ -115,6 +127,7 @@ class LexicalRetriever:
         """Passages for `input`, best first, in the metadata of the LightRAG retriever."""
         report = current_report()
         report.vector_text = input
+        beside = kwargs.get("missing_words")
         return [
             Document(
                 self._index.passages[passage_id].text,
@@ -126,5 +139,14 @@ class LexicalRetriever:
                     "score": score,
                 },
             )
-            for rank, (passage_id, score) in enumerate(self._index.search(input, self._top_k), start=1)
+            for rank, (passage_id, score) in enumerate(
+                self._index.search(input, self._top_k, beside=beside), start=1
+            )
+        ]
+
+    async def said_in(self, texts: Sequence[str], passages: int) -> list[list[str]]:
+        """Texts of the best passages for each text."""
+        return [
+            [self._index.passages[found].text for found, _ in self._index.search(text, passages)]
+            for text in texts
         ]

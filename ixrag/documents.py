@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 
@@ -28,6 +28,21 @@ class Retriever(Protocol):
 
         Cancelling the call frees whatever it holds. It raises `RetrievalError` when the engine did
         not answer; an empty list means that nothing was found.
+        """
+
+
+@runtime_checkable
+class WordSearch(Protocol):
+    """An engine with an index of written words.
+
+    Its `ainvoke` takes `missing_words`, too: words to weigh beside the query's own, with their weights.
+    """
+
+    async def said_in(self, texts: Sequence[str], passages: int) -> list[list[str]]:
+        """Texts of the best `passages` for each of `texts` by written words, best first.
+
+        Raises:
+            RetrievalError: The index did not answer.
         """
 
 

@@ -19,7 +19,8 @@ _UNSPACED = "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u3041-\u3096\u3400-\u4dbf\u4
 _VOICING = "\u3099\u309a"  # makes another letter of a kana: not an accent
 _KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff"
 
-_LETTER = rf"[^\W_{_UNSPACED}{_KATAKANA}]"
+_APOSTROPHES = "\u02bb-\u02bd"  # letters to Unicode, apostrophes to those who type them
+_LETTER = rf"[^\W_{_APOSTROPHES}{_UNSPACED}{_KATAKANA}]"
 _WORD = re.compile(
     rf"{_LETTER}+(?:[{_MARK}]+{_LETTER}*)*[+#]{{0,2}}"
     rf"|[{_UNSPACED}][{_MARK}]*"

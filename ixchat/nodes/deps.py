@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.record import Path
 from ixchat.utils.intent_gate import IntentGate
-from ixchat.utils.resolution import Fallback, Resolution, Resolver, Turn, keep_raw
+from ixchat.utils.resolution import Fallback, Resolution, Resolver, Turn, Weigher, keep_raw
 from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing import NO_TRACER, Tracer
 from ixrag.documents import Retriever
@@ -51,6 +51,7 @@ class Deps:
         foresee: Guesses a follow-up's resolution in microseconds, so that it can be searched while the
             check runs; None when the check itself is that fast.
         ahead: How much may be searched on such guesses.
+        weigh: Finds the words a message lacks, for engines that search written words; None elsewhere.
         gate: Says what a message needs, on tenants of the hybrid engine; None elsewhere.
         fused: Search the visitor's own words beside every resolved text, and fuse both rankings.
         redirect: A branch that may end the turn while retrieval runs; None for none.
@@ -73,6 +74,7 @@ class Deps:
     local: Resolvers | None = None
     foresee: Resolver | None = None
     ahead: AheadBudget = field(default_factory=AheadBudget)
+    weigh: Weigher | None = None
     gate: IntentGate | None = None
     fused: bool = False
     redirect: Redirect | None = None
@@ -128,6 +130,7 @@ class Plan:
         keep_own_words: Whether the visitor's own words are searched, too, when the turn resolves, and both
             rankings fused.
         foresee: Guesses the resolution, to be searched ahead of the verdict; None for no guess.
+        weigh: Finds words to weigh beside whatever is searched; None for none.
     """
 
     resolver: Resolver = keep_raw
@@ -138,6 +141,7 @@ class Plan:
     retriever: Retriever | None = None
     keep_own_words: bool = False
     foresee: Resolver | None = None
+    weigh: Weigher | None = None
 
 
 def keep_because(reason: Fallback) -> Plan:

@@ -47,10 +47,16 @@ def choose(turn: Turn, deps: Deps) -> Plan:
     """Pick how this turn becomes retrieval input. No I/O, no model.
 
     A first turn, a message that is searchable as written and a switched-off rewriter keep the
-    visitor's words. What is left goes to the resolver whose output the tenant's channels can use.
+    visitor's words. What is left goes to the resolver whose output the tenant's channels can use. On an
+    engine that searches written words, the words a follow-up lacks are weighed beside whatever is searched.
     """
     if not deps.enabled:
         return _DISABLED
+    plan = _path(turn, deps)
+    return replace(plan, weigh=deps.weigh) if turn.messages else plan
+
+
+def _path(turn: Turn, deps: Deps) -> Plan:
     if deps.gate is not None:
         return choose_by_intent(turn, deps, deps.gate)
     if not turn.messages:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from langchain_core.documents import Document
 
-from ixchat.utils.resolution import Resolution, Turn
+from ixchat.utils.resolution import Missing, Resolution, Turn
 from ixinfra.tracing import CancelCause
 from ixrag.documents import SearchReport
 
@@ -46,12 +46,18 @@ class Search:
 
     step: Step
     query: str
-    retriever_kwargs: Mapping[str, list[str]] = field(default_factory=dict)
+    keywords: Mapping[str, list[str]] = field(default_factory=dict)
+    missing_words: Mapping[str, Any] = field(default_factory=dict)
     report: SearchReport = field(default_factory=SearchReport)
     documents: Sequence[Document] = ()
     fate: Fate = "running"
     cause: CancelCause | None = None
     error: str | None = None
+
+    @property
+    def retriever_kwargs(self) -> dict[str, Any]:
+        """What the retriever is given beside the query."""
+        return {**self.keywords, **self.missing_words}
 
     def as_record(self) -> dict[str, Any]:
         """JSON: name, fate, times and the number of documents."""
@@ -77,6 +83,7 @@ class Retrieval:
         resolution: What retrieval was given, and why.
         documents: Best first; empty when nothing was found, the engine failed or the turn was redirected.
         searches: Every search that was started, in order.
+        missing: Words weighed beside the search, and how much the message needs any.
         check: Time line entry of the resolver; None where none ran.
         total_ms: Time spent in the node, in milliseconds.
         rag_mode: Which channels the tenant's searches have.
@@ -89,6 +96,7 @@ class Retrieval:
     resolution: Resolution
     documents: Sequence[Document]
     searches: Sequence[Search]
+    missing: Missing
     check: Step | None
     total_ms: float
     rag_mode: str
@@ -154,6 +162,7 @@ class Retrieval:
                 "keyword_source": report.keyword_source or None,
                 "facts": dict(report.facts),
             },
+            "missing_words": self.missing.as_record(),
             "documents": len(self.documents),
             "searches": [search.as_record() for search in self.searches],
             "check_ms": None if self.check is None else round(self.check.ms, 2),

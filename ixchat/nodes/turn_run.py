@@ -10,7 +10,7 @@ from typing import Any
 from ixchat.nodes.deps import Deps, Emit, Plan
 from ixchat.nodes.record import Clock, Retrieval, Search, SearchName, Step
 from ixchat.utils.lanes import Lane, Lanes
-from ixchat.utils.resolution import Resolution, Turn
+from ixchat.utils.resolution import Missing, Resolution, Turn
 from ixinfra.errors import IxError
 from ixinfra.tracing import CancelCause, Span
 from ixrag.documents import search_report, span_name_of
@@ -38,6 +38,7 @@ class TurnRun:
     clock: Clock = field(default_factory=lambda: Clock(asyncio.get_running_loop().time))
     searches: list[Search] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    missing: Missing = field(default_factory=Missing)
     check: Step | None = None
     redirect: Lane[str | None] | None = None
     resolution: Resolution | None = None
@@ -69,6 +70,7 @@ class TurnRun:
             resolution=self.resolution or Resolution(self.turn.query),
             documents=used.documents if used and self.reply is None else (),
             searches=self.searches,
+            missing=self.missing,
             check=self.check,
             total_ms=self.clock.ms,
             rag_mode=self.deps.retriever.rag_mode,
@@ -78,13 +80,16 @@ class TurnRun:
 
     async def _resolve_and_search(self) -> Resolution:
         plan = self.plan
+        self.missing = await self._find_missing_words()
         early = self._start_search("early search", self.turn.query, {}) if plan.search_meanwhile else None
         ahead = await self._search_ahead()
         resolution = await self._resolve()
         self.emit({"event": "decision", "decision": resolution.decision, "fallback": resolution.fallback})
         if not resolution.changes(self.turn):
             _supersede(ahead)
-            await self._finish_search(early or self._start_search("search", resolution.query, {}))
+            own = early or self._start_search("search", resolution.query, {})
+            if not await self._finish_search(own) and self.missing.words:
+                await self._search_own_words(None)
             return resolution
         if plan.keep_own_words:
             early = early or self._start_search("early search", self.turn.query, {})
@@ -98,6 +103,16 @@ class TurnRun:
         if plan.keep_own_words and early is not None:
             await self._fuse_own_words(early, resolved.task.result())
         return resolution
+
+    async def _find_missing_words(self) -> Missing:
+        """The words to weigh beside every search of this turn but the last resort."""
+        if self.plan.weigh is None:
+            return Missing()
+        try:
+            return await self.plan.weigh(self.turn)
+        except Exception as error:  # words are a help; a broken helper must not cost a turn
+            self.problems.append(f"missing_words:{type(error).__name__}")
+            return Missing()
 
     async def _search_ahead(self) -> Lane[Search] | None:
         """Search what the check will probably say, within the tenant's budget."""
@@ -120,7 +135,7 @@ class TurnRun:
         """The search ahead where it was for this very resolution, else a new one."""
         if ahead is not None:
             search = next(search for search in self.searches if search.step.name == "ahead search")
-            if (search.query, search.retriever_kwargs) == (resolution.query, resolution.retriever_kwargs):
+            if (search.query, search.keywords) == (resolution.query, resolution.retriever_kwargs):
                 return ahead
             _supersede(ahead)
         name: SearchName = "search" if early is None else "second search"
@@ -130,6 +145,7 @@ class TurnRun:
         """After a failed resolved search: the early search if it still stands, else one more search."""
         if early is not None and early.cause is None and await self._finish_search(early):
             return
+        self.missing = Missing(self.missing.need)  # they may be what the engine failed on
         await self._finish_search(self._start_search("raw search", self.turn.query, {}))
 
     async def _fuse_own_words(self, early: Lane[Search], resolved: Search) -> None:
@@ -177,7 +193,7 @@ class TurnRun:
             return resolution
 
     def _start_search(self, name: SearchName, query: str, kwargs: Mapping[str, list[str]]) -> Lane[Search]:
-        search = Search(self.clock.start(name), query, kwargs)
+        search = Search(self.clock.start(name), query, kwargs, self.missing.retriever_kwargs)
         self.searches.append(search)
         self.emit({"event": "search_started", "name": name})
         return self.lanes.start(name, lambda lane: self._search(lane, search))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ixchat.utils.history import HISTORY_TURNS, recent_turns
 from ixchat.utils.resolution import Message, Role
+from ixchat.utils.terms import composed
 from ixrag.names import NameIndex
 from ixrag.words import Word, folded, words
 
@@ -113,7 +114,9 @@ def _entities(message: Spoken, index: NameIndex, ordinary: Set[str]) -> Iterator
 
 def _surface_spans(message: Spoken, capitals: bool) -> Iterator[Found]:
     taken: list[tuple[int, int]] = []
-    for start, end, kind in _marked_spans(message.text, capitals):
+    text, places = composed(message.text)
+    for first, last, kind in _marked_spans(text, capitals):
+        start, end = places[first], places[last]
         span = message.text[start:end]
         overlaps = any(start < other_end and other_start < end for other_start, other_end in taken)
         if overlaps or not 1 <= len(words(span)) <= MAX_NAME_WORDS:

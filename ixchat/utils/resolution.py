@@ -132,6 +132,44 @@ class KeywordQuery(Resolution):
         return " ".join([self.query, *self.ll_keywords, *self.hl_keywords])
 
 
+@dataclass(frozen=True, slots=True)
+class MissingWord:
+    """A word of the conversation the message lacks.
+
+    Attributes:
+        text: As the conversation writes it; folded where only the passages behind its answers hold it.
+        share: Probability that it is the one the message lacks most, 0 to 1.
+        weight: Weight beside the message's own words in a search of written words; 1 is as good as typed.
+        evidence: Where it stands in the conversation, as JSON facts; None for a word of the passages alone.
+    """
+
+    text: str
+    share: float
+    weight: float
+    evidence: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a message lacks: `need`, the probability that it lacks anything, and words, likeliest first."""
+
+    need: float = 0.0
+    words: tuple[MissingWord, ...] = ()
+
+    @property
+    def retriever_kwargs(self) -> dict[str, dict[str, float]]:
+        """`{"missing_words": {word: weight}}` for the retriever's `ainvoke`, or `{}` when there are none."""
+        return {"missing_words": {word.text: word.weight for word in self.words}} if self.words else {}
+
+    def as_record(self) -> dict[str, Any]:
+        """JSON facts for the decision record: the words by weight."""
+        words = [{"word": word.text, "weight": round(word.weight, 3)} for word in self.words]
+        return {"need": round(self.need, 3), "words": words}
+
+
+Weigher = Callable[[Turn], Awaitable[Missing]]
+"""Finds the words a message lacks, to be weighed beside it in a search of written words."""
+
 Resolver = Callable[[Turn], Awaitable[Resolution]]
 """`Turn` in, `Resolution` out. An expected failure is a value with a reason, never an exception."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 from ixrag.words import Word, folded_words, words
@@ -23,6 +24,9 @@ URL = re.compile(
     r"(?:(?<![a-z0-9+.-])[a-z0-9+.-]*://|\bwww\.)[^\s<>。、，）」』】]+", re.IGNORECASE
 )  # a scheme glued to a word takes the word along
 EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+
+# A character with what follows it without being seen on its own.
+_CLUSTER = re.compile(rf"[\s\S](?:[\u0300-\u036f]|{INVISIBLE.pattern})*")
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -52,6 +56,22 @@ def encodable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def composed(text: str) -> tuple[str, Sequence[int]]:
+    """`text` with composed letters, plain blanks and nothing invisible, and where each character and the end stand.
+
+    A pattern that looks for capitals or blanks reads every encoding of a text alike in it.
+    """
+    if text.isascii():
+        return text, range(len(text) + 1)
+    shown: list[str] = []
+    places: list[int] = []
+    for cluster in _CLUSTER.finditer(text):
+        plain = unicodedata.normalize("NFC", INVISIBLE.sub("", cluster.group())).replace("\u00a0", " ")
+        shown.append(plain)
+        places += [cluster.start()] * len(plain)
+    return "".join(shown), [*places, len(text)]
 
 
 def find_name(name: str, text: str) -> Span | None:

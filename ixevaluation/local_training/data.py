@@ -14,6 +14,7 @@ import numpy as np
 from ixchat.utils.candidates import recent
 from ixchat.utils.history import normalise_messages
 from ixchat.utils.local.features import Floats, TurnFeatures, describe
+from ixchat.utils.local.grounding import PASSAGES, GroundWord, answers_to_ground, ground_words
 from ixchat.utils.local.lexicon import lexicons
 from ixevaluation.dataset import Passage, read_records
 from ixevaluation.lexical import LexicalIndex
@@ -38,6 +39,8 @@ class Example:
         antecedents: Words of the labelled antecedents, by `word_key`.
         domain: Index that holds the relevant passages; empty for gate sets.
         relevant: Relevant passage ids.
+        ground: Words of the passages behind the earlier answers; empty for gate sets.
+        rarity: Of the domain's passages.
     """
 
     source: str
@@ -50,6 +53,8 @@ class Example:
     antecedents: frozenset[str]
     domain: str
     relevant: frozenset[str]
+    ground: Mapping[str, GroundWord]
+    rarity: Rarity
 
 
 def fold_of(conversation: str) -> int:
@@ -74,14 +79,17 @@ def indexes(passages: Mapping[str, Sequence[Passage]]) -> dict[str, LexicalIndex
 
 
 def read_examples(
-    folder: Path, sources: Iterable[str], passages: Mapping[str, Sequence[Passage]]
+    folder: Path,
+    sources: Iterable[str],
+    passages: Mapping[str, Sequence[Passage]],
+    searched: Mapping[str, LexicalIndex],
 ) -> list[Example]:
     """The turns of some files of `folder/dev`, with the rarity of their own domain, or of all domains."""
     everything = Rarity.of(passage.text for rows in passages.values() for passage in rows)
     rarities = {domain: Rarity.of(passage.text for passage in rows) for domain, rows in passages.items()}
     examples = itertools.chain.from_iterable(
         (
-            _example(source, row, rarities.get(row.get("domain", ""), everything))
+            _example(source, row, rarities.get(row.get("domain", ""), everything), searched)
             for _, row in read_records(path)
         )
         for source in sources
@@ -90,12 +98,16 @@ def read_examples(
     return list(examples)
 
 
-def _example(source: str, row: Mapping[str, Any], rarity: Rarity) -> Example:
+def _example(
+    source: str, row: Mapping[str, Any], rarity: Rarity, searched: Mapping[str, LexicalIndex]
+) -> Example:
     # System messages (CANARD's page titles) are no turns: the product's resolver never sees them.
     history = normalise_messages(row["history"])
-    features = describe(
-        words(row["query"]), row["query"], recent(history, WINDOW_TURNS), lexicons()[row["lang"]], rarity
-    )
+    spoken = recent(history, WINDOW_TURNS)
+    features = describe(words(row["query"]), row["query"], spoken, lexicons()[row["lang"]], rarity)
+    domain = row.get("domain", "") if row.get("relevant") else ""
+    answers = answers_to_ground(spoken) if domain else []
+    behind = [said_in(searched[domain], answer) for answer in answers]
     rewrite = row.get("human_rewrite") or row.get("model_rewrite")
     gate = row.get("gate") or row.get("gate_model_rewrite") or ""
     named = [
@@ -112,9 +124,16 @@ def _example(source: str, row: Mapping[str, Any], rarity: Rarity) -> Example:
         features=features,
         written=_written(features, rewrite) if rewrite else None,
         antecedents=_keys(" ".join(filter(None, named))),
-        domain=row.get("domain", "") if row.get("relevant") else "",
+        domain=domain,
         relevant=frozenset(row.get("relevant") or ()),
+        ground=ground_words(answers, behind, row["lang"]),
+        rarity=rarity,
     )
+
+
+def said_in(index: LexicalIndex, answer: str) -> list[str]:
+    """Texts of the best passages for an answer."""
+    return [index.passages[found].text for found, _ in index.search(answer, PASSAGES)]
 
 
 def _written(features: TurnFeatures, rewrite: str) -> Floats:

@@ -1,4 +1,4 @@
-"""Fits the scorer's network and its lexical weights, in numpy, seeded."""
+"""Fits the scorer's network, in numpy, seeded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ixchat.utils.local.features import MESSAGE_FEATURES, WORD_FEATURES, Floats
-from ixchat.utils.local.scorer import LOG_WEIGHT_RANGE, Scorer, standardised
+from ixchat.utils.local.scorer import Scorer, standardised
 from ixevaluation.local_training.data import Example
+from ixevaluation.local_training.lexical_weights import no_weights
 
 Doubles = NDArray[np.float64]
 
@@ -20,18 +21,14 @@ DROPOUT = 0.1
 TERM_SHARE = 0.075  # of the per-word loss beside the choice; more of it hurts the choice
 STANDALONE_WEIGHT = 6.0  # turns that need nothing are one in eight
 SPREAD_FLOOR = 0.02
-
-WEIGHT_EPOCHS, WEIGHT_RATE, WEIGHT_DECAY = 10, 0.02, 0.1
-WEIGHT_PRIOR = (-1.0, 0.6)  # bias and log odds of the term
-SPARSITY = 0.05
-SET_WEIGHT = {"retrieval-mtrag": 1.0, "retrieval-mtragun": 1.2, "retrieval-canard": 0.3}
+SECOND_MOMENT = 0.999
 
 
 class Adam:
     """Adam over named arrays, with a cosine schedule. Source: Kingma and Ba, ICLR 2015."""
 
-    def __init__(self, arrays: dict[str, Floats], rate: float, steps: int, second: float = 0.999) -> None:
-        self.arrays, self.rate, self.steps, self.second = arrays, rate, steps, second
+    def __init__(self, arrays: dict[str, Floats], rate: float, steps: int) -> None:
+        self.arrays, self.rate, self.steps = arrays, rate, steps
         self._mean = {name: np.zeros_like(array) for name, array in arrays.items()}
         self._square = {name: np.zeros_like(array) for name, array in arrays.items()}
         self._step = 0
@@ -42,9 +39,9 @@ class Adam:
         self._step += 1
         for name, gradient in gradients.items():
             self._mean[name] = 0.9 * self._mean[name] + 0.1 * gradient
-            self._square[name] = self.second * self._square[name] + (1 - self.second) * gradient**2
+            self._square[name] = SECOND_MOMENT * self._square[name] + (1 - SECOND_MOMENT) * gradient**2
             mean = self._mean[name] / (1 - 0.9**self._step)
-            square = self._square[name] / (1 - self.second**self._step)
+            square = self._square[name] / (1 - SECOND_MOMENT**self._step)
             self.arrays[name] -= np.asarray(rate * mean / (np.sqrt(square) + 1e-8), np.float32)
 
 
@@ -86,14 +83,15 @@ def fit_network(examples: Sequence[Example], set_weights: Mapping[str, float], *
                 weight=weights[chosen],
             )
             adam.step(_gradients(arrays, batch, rng))
-    return Scorer({**statics, **arrays, "weight": np.zeros(3 + len(WORD_FEATURES), np.float32)})
+    return Scorer({**statics, **arrays, **no_weights()})
 
 
 def average(scorers: Sequence[Scorer]) -> Scorer:
     """One wider network that gives the mean logits of several (the heads' weights are divided)."""
     first = scorers[0].weights
     wide: dict[str, Floats] = {
-        name: first[name] for name in ("message_mean", "message_scale", "word_mean", "word_scale", "weight")
+        **no_weights(),
+        **{name: first[name] for name in ("message_mean", "message_scale", "word_mean", "word_scale")},
     }
     for name in ("message_in", "word_in", "bias_in", "hidden_bias", "nothing_in", "nothing_in_bias"):
         wide[name] = np.concatenate([scorer.weights[name] for scorer in scorers], axis=-1)
@@ -195,53 +193,3 @@ def _target(example: Example) -> Floats:
 
 def _weight(example: Example, set_weights: Mapping[str, float]) -> float:
     return set_weights.get(example.source, 1.0) * (STANDALONE_WEIGHT if example.gate == "none" else 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A turn's ranking problem: passages worth telling apart, and what each candidate adds to each.
-
-    Attributes:
-        own: float64 `[d]`, BM25 score of the message.
-        added: float64 `[d, n]`, BM25 score of each candidate.
-        relevant: float64 `[d]`, 1 for relevant passages.
-        features: float64 `[n, f]`, as `scorer.weight_features` gives them.
-        weight: Of the turn in the loss.
-    """
-
-    own: Doubles
-    added: Doubles
-    relevant: Doubles
-    features: Doubles
-    weight: float
-
-
-def fit_weights(rankings: Sequence[Ranking], *, seed: int) -> Floats:
-    """Coefficients of the log weights that put relevant passages above the others.
-
-    Loss: negative log softmax mass of the relevant passages, with a price on the sum of weights.
-    """
-    rng = np.random.default_rng(seed)
-    prior = np.zeros(rankings[0].features.shape[1])
-    prior[: len(WEIGHT_PRIOR)] = WEIGHT_PRIOR
-    arrays = {"theta": np.asarray(prior, np.float32)}
-    batches = -(-len(rankings) // 32)
-    adam = Adam(arrays, WEIGHT_RATE, WEIGHT_EPOCHS * batches, second=0.99)
-    for _ in range(WEIGHT_EPOCHS):
-        for chosen in np.array_split(rng.permutation(len(rankings)), batches):
-            slope = sum(
-                (_weight_slope(rankings[item], arrays["theta"]) for item in chosen), np.zeros(len(prior))
-            )
-            slope = slope / len(chosen) + WEIGHT_DECAY * (arrays["theta"] - prior)
-            adam.step({"theta": np.asarray(slope, np.float32)})
-    return arrays["theta"]
-
-
-def _weight_slope(ranking: Ranking, theta: Floats) -> Doubles:
-    weights = np.exp(np.clip(ranking.features @ theta, *LOG_WEIGHT_RANGE))
-    scores = ranking.own + ranking.added @ weights
-    odds = np.exp(scores - scores.max())
-    share = odds / odds.sum()
-    right = share * ranking.relevant
-    slope = ranking.added.T @ ((share - right / (right.sum() + 1e-9)) * ranking.weight) + SPARSITY
-    return np.asarray(ranking.features.T @ (slope * weights), np.float64)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from langchain_core.language_models import BaseChatModel
 
@@ -16,11 +16,14 @@ from ixchat.utils.query_keywords import should_resolve
 from ixchat.utils.query_rewriter import rewrite_query
 from ixchat.utils.resolution import KeywordQuery, Resolution, Resolver, Turn
 from ixevaluation.rewriter import expansion, prose
+from ixevaluation.rewriter.carry_over import carry_over
 from ixevaluation.rewriter.engine_arms import ENGINE_ARMS
+from ixevaluation.rewriter.evidence import EVIDENCE_ARMS
 from ixevaluation.rewriter.fusion import KeepingRetriever
 from ixevaluation.rewriter.understanding_arms import UNDERSTANDING_ARMS
 from ixinfra.embeddings import Embedder
 from ixinfra.errors import ConfigError
+from ixrag.names import NameIndex
 from ixrag.query.glossary import GlossaryExpander
 
 PROSE_DEADLINE_S = 10.0  # an evaluation waits longer than a visitor: it measures words, not deadlines
@@ -35,6 +38,7 @@ class ArmDeps(Deps):
         ungated_text: The text resolver without its gate; None uses the gated one. The route
             `local:rules` has no ungated form: it declines what the gate declines.
         ungated_keywords: The keyword resolver without its gate, likewise.
+        names: The names of the knowledge base; none for the lexical index.
         rarity: How rare the rarest word of a text is in the knowledge base, in nats; 0 for unknown words.
         embedder: Embeds made-up answers; None leaves them texts.
         glossary: Finds synonyms; None for none.
@@ -43,6 +47,7 @@ class ArmDeps(Deps):
     model: BaseChatModel | None = None
     ungated_text: Resolver | None = None
     ungated_keywords: Resolver | None = None
+    names: NameIndex = field(default_factory=NameIndex)
     rarity: Callable[[str], float] = lambda _text: 0.0
     embedder: Embedder | None = None
     glossary: GlossaryExpander | None = None
@@ -192,6 +197,8 @@ ARMS: Mapping[str, Arm] = {
     "full-question": prose_arm("full-question", prose.FULL_QUESTION),
     "weighted-fusion": weighted_fusion,
     "hqe": hqe,
+    "carry-over": carry_over,
+    **EVIDENCE_ARMS,
     **UNDERSTANDING_ARMS,
     **ENGINE_ARMS,
 }

@@ -11,8 +11,9 @@ from langchain_core.documents import Document
 
 from ixinfra.config.settings import RagMode
 from ixrag.documents import Retriever
+from ixrag.search.fusion import Ranking, fuse_documents
 
-RRF_K = 60
+RRF_K = 60  # the paper's: both searches weigh the same, so no page has to be entered against a weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +34,9 @@ class KeepingRetriever:
         return self.inner.rag_mode
 
     async def ainvoke(self, input: str, **kwargs: Any) -> Sequence[Document]:
-        """Documents of both searches by reciprocal rank, as many as the longer one found."""
+        """Documents of both searches by reciprocal rank, of each kind as many as the longer one found."""
         if input == self.own_words:
             return await self.inner.ainvoke(input, **kwargs)
         both = (self.own_words, input)
-        return fuse(await asyncio.gather(*(self.inner.ainvoke(text, **kwargs) for text in both)))
-
-
-def fuse(rankings: Sequence[Sequence[Document]], *, k: int = RRF_K) -> list[Document]:
-    """Documents by the sum of 1 / (k + rank), rank from 1; equal sums keep first-seen order.
-
-    Source: Cormack, Clarke, Büttcher, SIGIR 2009.
-    """
-    scores: dict[str, float] = {}
-    documents: dict[str, Document] = {}
-    for ranking in rankings:
-        for rank, document in enumerate(ranking, start=1):
-            documents.setdefault(document.page_content, document)
-            scores[document.page_content] = scores.get(document.page_content, 0.0) + 1 / (k + rank)
-    best = sorted(scores, key=lambda text: -scores[text])
-    return [documents[text] for text in best[: max((len(ranking) for ranking in rankings), default=0)]]
+        found = await asyncio.gather(*(self.inner.ainvoke(text, **kwargs) for text in both))
+        return fuse_documents([Ranking(documents) for documents in found], k=RRF_K)

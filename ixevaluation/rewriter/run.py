@@ -180,8 +180,9 @@ def _describe(task: Task, retrieval: Retrieval, calls: Sequence[SpanRecord]) -> 
 
 def _searched_beside(channels: Mapping[str, Any]) -> list[str]:
     """Texts that an arm's own retriever searched beside the query; they are retrieval input too."""
-    forms = (channels["facts"].get("understanding") or {}).get("forms") or []
-    return sorted(str(form["text"]) for form in forms)
+    facts = channels["facts"]
+    forms = (facts.get("understanding") or {}).get("forms") or []
+    return sorted([*(str(form["text"]) for form in forms), *facts.get("carried", ())])
 
 
 async def _judge(task: Task, record: Record, documents: Sequence[Document], judge: Judge) -> Record:

@@ -102,8 +102,8 @@ CheckModel = Annotated[
     str,
     _matching(r"(local\+)?[a-z0-9_]+:\S+", "'provider:name' or 'local+provider:name'"),
     Field(
-        description='"provider:name", "local:rules", or "local+provider:name": rules, and the model where they '
-        "are unsure."
+        description='"local:learned": rules, and learned words beside a search of written words; "local:rules"; '
+        '"provider:name"; or "local+provider:name": as learned, and the model where the rules are unsure.'
     ),
 ]
 VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
@@ -148,7 +148,7 @@ class QueryRewriterConfig(Section):
 class ModelRoute(Section):
     """Which model answers one kind of question, and how long it may take."""
 
-    local: ClassVar[str] = "local:rules"
+    local: ClassVar[tuple[str, ...]] = ("local:rules",)
 
     model: RoutedModel = "local:rules"
     timeout_s: CallTimeout = 2.0
@@ -173,8 +173,9 @@ class ModelRoute(Section):
     @field_validator("model")
     @classmethod
     def _is_known_when_local(cls, model: str) -> str:
-        if model.startswith("local:") and model != cls.local:
-            raise ValueError(f"without a model this route can only be {cls.local!r}")
+        if model.startswith("local:") and model not in cls.local:
+            allowed = " or ".join(map(repr, cls.local))
+            raise ValueError(f"without a model this route can only be {allowed}")
         return model
 
     @property
@@ -191,7 +192,9 @@ class ModelRoute(Section):
 class ReferenceRoute(ModelRoute):
     """Runs beside the search of the visitor's own words."""
 
-    model: CheckModel = "local:rules"
+    local: ClassVar[tuple[str, ...]] = ("local:learned", "local:rules")
+
+    model: CheckModel = "local:learned"
     ask_below: float = Field(
         0.85,
         ge=0,
@@ -203,6 +206,11 @@ class ReferenceRoute(ModelRoute):
     def asks_rules_first(self) -> bool:
         """Whether the model is asked only where the rules are unsure."""
         return self.model.startswith(FIRST_LOCAL)
+
+    @property
+    def weighs_words(self) -> bool:
+        """Whether learned words are weighed beside a search of written words."""
+        return self.asks_rules_first or self.model == "local:learned"
 
 
 class RewriterRoute(ModelRoute):
@@ -222,7 +230,7 @@ class KeywordRoute(ModelRoute):
 class AnswerRoute(ModelRoute):
     """Writes prose, streamed while it is written."""
 
-    local: ClassVar[str] = "local:quote"
+    local: ClassVar[tuple[str, ...]] = ("local:quote",)
 
     model: RoutedModel = "local:quote"
     timeout_s: CallTimeout = 30.0

@@ -75,6 +75,14 @@ class Encoders:
             return SparseVector(tuple(terms[0]), tuple(terms[1]))
         return written_words(text, lang, is_query=True)
 
+    def with_words(self, vector: SparseVector, words: Mapping[str, float], lang: str) -> SparseVector:
+        """A vector of written words with further words beside it, each at the weight it is given."""
+        weights = dict(zip(vector.indices, vector.values, strict=True))
+        for word, weight in words.items():
+            for term in written_words(word, lang, is_query=True).indices:
+                weights.setdefault(term, weight)
+        return SparseVector(tuple(weights), tuple(weights.values()))
+
     async def entries(self, passages: Sequence[Text]) -> list[Entry]:
         """Passages with their vectors, in order."""
         texts = [passage.text for passage in passages]

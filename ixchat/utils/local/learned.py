@@ -1,80 +1,138 @@
-"""The words a message lacks, by the learned scorer: for the lexical channel, and for texts that take a few words."""
+"""The words a message lacks, by the learned scorer: for the word channel, and for texts that take a few words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ixchat.utils.candidates import Mention, recent
-from ixchat.utils.local.features import MAX_WORDS, RarityOf, describe
+from ixchat.utils.local.features import RarityOf, describe
+from ixchat.utils.local.grounding import PASSAGES, GroundWord, answers_to_ground, ground_words
 from ixchat.utils.local.lexicon import lexicon_of
+from ixchat.utils.local.reading import MAX_WORDS
 from ixchat.utils.local.scorer import Scorer, shipped_scorer
+from ixchat.utils.local.weighing import weighable
 from ixchat.utils.names import SEPARATOR
-from ixchat.utils.resolution import Resolution, Resolver, Turn
+from ixchat.utils.resolution import Missing, MissingWord, Resolution, Resolver, Turn
+from ixrag.documents import WordSearch
 from ixrag.words import folded, words
 
 WINDOW_TURNS = 6  # topics are named early and meant for long; two turns lose one antecedent in eight
-MIN_NEED = 0.8  # from here on about one stand-alone turn in twelve is changed (weights.md)
+MIN_NEED = 0.82  # from here on about one stand-alone turn in thirteen is changed (weights.md)
+MIN_NEED_WEIGHED = 0.2  # a weighed word only moves passages that the message likes already
+MIN_WEIGHT = 0.02  # lighter words only break ties, as often wrongly as rightly
 MAX_WORDS_ADDED = 2
 MIN_SHARE = 0.05
+GROUNDING_S = 0.03  # longest wait for the passages behind earlier answers
+REMEMBERED_ANSWERS = 512
+
+NOTHING = Missing()
 
 
-@dataclass(frozen=True, slots=True)
-class MissingWord:
-    """A word of the conversation the message lacks.
-
-    Attributes:
-        text: As the conversation writes it.
-        share: Probability that it is the one the message lacks most, 0 to 1.
-        weight: Weight beside the message's own words in a lexical search; 1 is as good as typed.
-        mention: Where it stands.
-    """
-
-    text: str
-    share: float
-    weight: float
-    mention: Mention
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What a message lacks: `need`, the probability that it lacks anything, and words, likeliest first."""
-
-    need: float
-    words: Sequence[MissingWord]
-
-
-NOTHING = Missing(0.0, ())
-
-
-def missing_words(turn: Turn, rarity: RarityOf, scorer: Scorer | None = None) -> Missing:
+def missing_words(
+    turn: Turn,
+    rarity: RarityOf,
+    scorer: Scorer | None = None,
+    *,
+    passages: Sequence[Sequence[str]] = (),
+) -> Missing:
     """Score the words of the last turns against the message. No I/O; about a millisecond.
 
     Args:
         turn: The message and its conversation; the last `WINDOW_TURNS` exchanges are read.
         rarity: Rarity of a folded word in the tenant's passages, 0 to 1 (`ixrag.rarity.Rarity`).
         scorer: Default: the one that comes with the package.
+        passages: Texts of the best passages behind each earlier answer, newest answer first; empty where they
+            are not known.
     """
     spoken = recent(turn.messages, WINDOW_TURNS)
     message = words(turn.query)[:MAX_WORDS]
     lexicon = lexicon_of(message, *(said.words[:MAX_WORDS] for said in spoken))
     if not spoken or not message or lexicon is None:
         return NOTHING
+    scorer = scorer or shipped_scorer()
     features = describe(message, turn.query, spoken, lexicon, rarity)
-    scores = (scorer or shipped_scorer()).score(features)
+    scores = scorer.score(features)
+    ground: Mapping[str, GroundWord] = {}
+    if passages:
+        ground = ground_words(answers_to_ground(spoken), passages, lexicon.code)
+    weighed = weighable(features, scores.need, scores.share, scores.term, ground, rarity)
+    weights = scorer.weigh(weighed.rows).tolist()
+    shares = [*scores.share.tolist(), *[0.0] * (len(weights) - len(scores.share))]
+    mentions = [seen.mention for seen in features.sightings]
     company = set(folded(turn.company_name).split())
     found = [
         MissingWord(
-            turn.messages[seen.mention.message].content[seen.mention.start : seen.mention.end],
-            float(share),
-            float(weight),
-            seen.mention,
+            _as_written(turn, mentions[place]) if place < len(mentions) else word,
+            shares[place],
+            weights[place],
+            mentions[place].as_evidence() if place < len(mentions) else None,
         )
-        for seen, share, weight in zip(features.sightings, scores.share, scores.weight, strict=True)
-        if seen.folded not in company
+        for place, word in enumerate(weighed.words)
+        if word not in company
     ]
-    return Missing(scores.need, sorted(found, key=lambda word: -word.share))
+    return Missing(scores.need, tuple(sorted(found, key=lambda word: (-word.share, -word.weight))))
+
+
+def _as_written(turn: Turn, mention: Mention) -> str:
+    return turn.messages[mention.message].content[mention.start : mention.end]
+
+
+class WordWeigher:
+    """Finds the words to weigh beside a message in a search of written words.
+
+    Earlier answers are looked up among the passages; those of earlier turns are remembered.
+    """
+
+    def __init__(
+        self,
+        rarity: RarityOf,
+        retriever: WordSearch | None = None,
+        scorer: Scorer | None = None,
+        *,
+        min_need: float = MIN_NEED_WEIGHED,
+    ) -> None:
+        """Weigh for one tenant.
+
+        Args:
+            rarity: Of its passages.
+            retriever: Searches them; None goes without the passages behind earlier answers.
+            scorer: Default: the one that comes with the package.
+            min_need: Probability that the message lacks anything, from which words are weighed.
+        """
+        self._rarity, self._retriever, self._scorer = rarity, retriever, scorer
+        self._min_need = min_need
+        self._behind: OrderedDict[str, list[str]] = OrderedDict()
+
+    async def __call__(self, turn: Turn) -> Missing:
+        """The words that are worth weighing; none where the message needs nothing of the conversation."""
+        if not turn.messages:
+            return NOTHING
+        passages = await self._passages_behind(answers_to_ground(recent(turn.messages, WINDOW_TURNS)))
+        missing = missing_words(turn, self._rarity, self._scorer, passages=passages)
+        if missing.need < self._min_need:
+            return Missing(missing.need)
+        kept = [word for word in missing.words if word.weight >= MIN_WEIGHT]
+        return Missing(missing.need, tuple(sorted(kept, key=lambda word: -word.weight)))
+
+    async def _passages_behind(self, answers: Sequence[str]) -> list[list[str]]:
+        """Passages behind each answer; none at all when the index is late or fails."""
+        if self._retriever is None or not answers:
+            return []
+        new = [answer for answer in dict.fromkeys(answers) if answer not in self._behind]
+        if new:
+            try:
+                async with asyncio.timeout(GROUNDING_S):
+                    found = await self._retriever.said_in(new, PASSAGES)
+            except Exception:  # the passages are a help: without them the conversation is read alone
+                return []
+            self._behind.update(zip(new, found, strict=True))
+        passages = [self._behind[answer] for answer in answers]
+        while len(self._behind) > REMEMBERED_ANSWERS:
+            self._behind.popitem(last=False)
+        return passages
 
 
 def append_missing_words(
@@ -93,7 +151,8 @@ def append_missing_words(
         if not turn.messages:
             return Resolution(turn.query, fallback="first_turn")
         missing = missing_words(turn, rarity, scorer)
-        likely = [word for word in missing.words if word.share >= MIN_SHARE * missing.need][:most]
+        likely = [word for word in missing.words if word.evidence and word.share >= MIN_SHARE * missing.need]
+        likely = likely[:most]
         facts: dict[str, Any] = {
             "model": "local:learned",
             "provider": "local",
@@ -102,7 +161,7 @@ def append_missing_words(
         }
         if missing.need < min_need or not likely:
             return Resolution(turn.query, "keep", trace=facts)
-        evidence = [{"term": word.text, **word.mention.as_evidence()} for word in likely]
+        evidence = [{"term": word.text, **(word.evidence or {})} for word in likely]
         added = " ".join(word.text for word in likely)
         return Resolution(f"{turn.query}{SEPARATOR}{added}", "resolve", trace={**facts, "evidence": evidence})
 

@@ -11,6 +11,7 @@ from ixchat.utils.candidates import Mention, Spoken, recent
 from ixchat.utils.local.lexicon import Lexicon, lexicon_of
 from ixchat.utils.names import is_company
 from ixchat.utils.resolution import Turn
+from ixchat.utils.terms import INVISIBLE
 from ixrag.names import NameHit, NameIndex
 from ixrag.words import Word, folded, words
 
@@ -162,7 +163,7 @@ class _Collector:
             if any(hit.first_word <= position <= hit.last_word for hit in hits):
                 pieces.append([])
                 continue
-            if position and not text[reply[position - 1].end : word.start].isspace():
+            if position and not _is_blank(text[reply[position - 1].end : word.start]):
                 pieces.append([])
             pieces[-1].append(word)
         for piece in pieces:
@@ -183,6 +184,10 @@ class _Collector:
 
     def _hits(self, text_words: Sequence[Word]) -> list[NameHit]:
         return [hit for hit in self.index.find_in(text_words) if not is_company(hit.name, self.company_name)]
+
+
+def _is_blank(between: str) -> bool:
+    return INVISIBLE.sub("", between).isspace()
 
 
 def _mention(said: Spoken | None, start: int, end: int) -> Mention | None:

@@ -108,17 +108,19 @@ def rule_on_reference(turn: Turn, index: NameIndex) -> Ruling:
     lexicon = lexicon_of(message, *(said.words for said in spoken))
     if lexicon is None:
         return Ruling("keep", "unknown_language")
-    candidates = [
-        candidate
-        for candidate in find_candidates(
-            spoken, index, capitals=lexicon.code != "de", ordinary=lexicon.ordinary
-        )
-        if not is_company(candidate.name, turn.company_name)
-    ]
+    candidates = named_before(spoken, lexicon, index, turn.company_name)
     ruling = _rule(
         message, lexicon, spoken, candidates, _named(message, candidates, index, turn.company_name)
     )
     return Ruling(ruling.verdict, ruling.reason, ruling.candidate, ruling.marker, lexicon.code)
+
+
+def named_before(
+    spoken: Sequence[Spoken], lexicon: Lexicon, index: NameIndex, company_name: str
+) -> list[Candidate]:
+    """What the last turns name beside the company, most recent mention first."""
+    found = find_candidates(spoken, index, capitals=lexicon.code != "de", ordinary=lexicon.ordinary)
+    return [candidate for candidate in found if not is_company(candidate.name, company_name)]
 
 
 def _rule(
@@ -150,7 +152,9 @@ def _rule(
     if party and len(parties) == 1:
         return Ruling("resolve", "one_candidate", parties[0], party)
     fitting = [
-        candidate for candidate in candidates if _can_mean(candidate, bool(thing or opener), bool(party))
+        candidate
+        for candidate in candidates
+        if can_mean(candidate, thing=bool(thing or opener), party=bool(party))
     ]
     return _pick(fitting, spoken, thing or party or opener)
 
@@ -186,7 +190,8 @@ def _kind(type_: str) -> str:
     return folded(type_)
 
 
-def _can_mean(candidate: Candidate, thing: bool, party: bool) -> bool:
+def can_mean(candidate: Candidate, *, thing: bool, party: bool) -> bool:
+    """Whether a pronoun for a thing, or for people, can mean the candidate."""
     if not candidate.type:
         return True
     kind = _kind(candidate.type)

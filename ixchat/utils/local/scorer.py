@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 
 from ixchat.utils.local.features import MESSAGE_FEATURES, WORD_FEATURES, Floats, TurnFeatures
+from ixchat.utils.local.weighing import LOG_WEIGHT_RANGE, WEIGHT_FEATURES
 from ixinfra.errors import ConfigError
 
 WEIGHTS_FILE = "weights.json"
+FEATURES = {
+    "message_features": MESSAGE_FEATURES,
+    "word_features": WORD_FEATURES,
+    "weight_features": WEIGHT_FEATURES,
+}
 CLIP = 4.0  # standard deviations; one odd message must not swamp the rest
-MIN_ODDS = 1e-3
-LOG_WEIGHT_RANGE = (-8.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,11 @@ class Scores:
         need: Probability that the message leans on the conversation, 0 to 1.
         share: float32 `[n]`, probability that this word is the one it lacks most; with `1 - need` they add up to 1.
         term: float32 `[n]`, probability that a person would write the word into the message.
-        weight: float32 `[n]`, weight of the word beside the message's own words in a lexical search.
     """
 
     need: float
     share: Floats
     term: Floats
-    weight: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Scorer:
     """Weights of the network, by name, as float32 arrays.
 
     Two layers read each word together with the message; two heads give `share` (against the choice
-    "nothing", which reads the message alone) and `term`. `weight` is log-linear in both and in the word.
+    "nothing", which reads the message alone) and `term`. The weight of a word in a search is log-linear in
+    both, in the word, the message and the passages behind the earlier answers.
     """
 
     weights: Mapping[str, Floats]
@@ -54,7 +57,7 @@ class Scorer:
         rows = standardised(features.words, w["word_mean"], w["word_scale"])
         if not len(rows):
             none = np.zeros(0, np.float32)
-            return Scores(0.0, none, none, none)
+            return Scores(0.0, none, none)
         # The message is the same for every word, so its part of the first layer is computed once.
         first = np.maximum(rows @ w["word_in"] + (message @ w["message_in"] + w["bias_in"]), 0)
         second = np.maximum(first @ w["hidden"] + w["hidden_bias"], 0)
@@ -64,24 +67,23 @@ class Scorer:
         logits = np.append(choice, nothing @ w["nothing"] + w["nothing_bias"][0])
         odds = np.exp(logits - logits.max())
         odds /= odds.sum()
-        share = odds[:-1]
-        weight = np.exp(np.clip(weight_features(term, share, rows) @ w["weight"], *LOG_WEIGHT_RANGE))
-        return Scores(float(1 - odds[-1]), share, term, weight)
+        return Scores(float(1 - odds[-1]), odds[:-1], term)
+
+    def weigh(self, rows: Floats) -> Floats:
+        """Weights of words beside the message's own in a lexical search, float32 `[n]`; 1 is as good as typed.
+
+        Args:
+            rows: float32 `[n, len(WEIGHT_FEATURES)]`, as `weighing.weighable` gives them.
+        """
+        w = self.weights
+        columns = standardised(rows, w["weight_mean"], w["weight_scale"])
+        logs = columns @ w["weight"] + w["weight_bias"][0]
+        return np.asarray(np.exp(np.clip(logs, *LOG_WEIGHT_RANGE)), np.float32)
 
 
 def standardised(values: Floats, mean: Floats, scale: Floats) -> Floats:
     """Features in standard deviations of the training data, clipped."""
     return np.asarray(np.clip((values - mean) / scale, -CLIP, CLIP), np.float32)
-
-
-def weight_features(term: Floats, share: Floats, rows: Floats) -> Floats:
-    """What the log of a word's weight is linear in: 1, the two log odds, the word's own features."""
-    columns = [np.ones(len(rows), np.float32), _log_odds(term), _log_odds(share), rows]
-    return np.asarray(np.column_stack(columns), np.float32)
-
-
-def _log_odds(probability: Floats) -> Floats:
-    return np.asarray(np.log((probability + MIN_ODDS) / (1 - probability + MIN_ODDS)) / 2, np.float32)
 
 
 def read_scorer(document: Mapping[str, Any]) -> Scorer:
@@ -90,8 +92,8 @@ def read_scorer(document: Mapping[str, Any]) -> Scorer:
     Raises:
         ConfigError: The file was trained for other features than this code computes.
     """
-    for name, expected in (("message_features", MESSAGE_FEATURES), ("word_features", WORD_FEATURES)):
-        if tuple(document[name]) != expected:
+    for name, expected in FEATURES.items():
+        if tuple(document.get(name, ())) != expected:
             raise ConfigError(
                 f"{WEIGHTS_FILE}: {name!r} are not those of this version; train again with "
                 "`python -m ixevaluation.local_training`"

@@ -99,7 +99,7 @@ async def test_first_turns_and_unknown_languages_are_kept() -> None:
 def test_shares_and_nothing_add_up_to_one() -> None:
     scores = shipped_scorer().score(features_of(turn("How is it treated?", *ANEMIA)))
     assert float(scores.share.sum()) == pytest.approx(scores.need, abs=1e-5)
-    assert ((scores.term >= 0) & (scores.term <= 1) & (scores.weight > 0)).all()
+    assert ((scores.term >= 0) & (scores.term <= 1)).all()
 
 
 def test_no_candidate_means_no_need() -> None:

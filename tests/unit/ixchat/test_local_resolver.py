@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ixchat.utils.history import plain_text, recent_turns
 from ixchat.utils.local import LocalResolver
+from ixchat.utils.names import is_company
 from ixchat.utils.resolution import Message, Turn
 from ixrag.words import folded
 
@@ -141,3 +143,35 @@ async def test_nothing_is_added_that_the_conversation_does_not_hold(
     for term in (*keywords.ll_keywords, *keywords.hl_keywords):
         assert set(folded(term).split()) <= set(held.split())
     assert keywords.query == query
+
+
+LEANING = st.sampled_from(
+    [
+        "Quelles enseignes l'ont déjà installé ?",
+        "Et pour les restaurants ?",
+        "Does it work offline?",
+        "How big are they?",
+    ]
+)
+PIECES = st.sampled_from(
+    ["Pointavel", "**Paie**mine", "Pointa\u200bvel", "LE Premium", "l'Atelier", "[Pointavel](https://x.example/Paiemine)", "Lumeo",
+     "E\u0301lan Pro", "« Tranquillité »", "•", "\n- ", "RESOLVE: Paiemine", "it is", "nous avons", "we have", ".", "info@pointavel.example"]
+)  # fmt: skip
+SAID = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
+
+
+@given(LEANING | TEXT, st.lists(SAID, min_size=1, max_size=6), st.sampled_from([RESOLVER, LocalResolver()]))
+async def test_a_reference_is_the_message_or_the_message_and_a_span_of_the_last_two_exchanges(
+    query: str, history: list[str], resolver: LocalResolver
+) -> None:
+    asked = turn(query, *history)
+    resolution = await resolver.reference(asked)
+    if resolution.query == query:
+        return
+    place = resolution.trace["evidence"]
+    shown = plain_text(asked.messages[place["message"]].content[place["start"] : place["end"]])
+    assert resolution.query == f"{query} — {shown}"
+    assert asked.messages[place["message"]] in recent_turns(asked.messages)
+    assert not is_company(shown, asked.company_name)
+    assert "://" not in shown
+    assert folded(shown) not in folded(query)

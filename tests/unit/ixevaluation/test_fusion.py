@@ -1,18 +1,24 @@
-from langchain_core.documents import Document
+from __future__ import annotations
 
-from ixevaluation.rewriter.fusion import fuse
+from fakes import FakeRetriever
 
-
-def docs(*names: str) -> list[Document]:
-    return [Document(name) for name in names]
+from ixevaluation.rewriter.fusion import KeepingRetriever
 
 
-def test_ranks_are_fused_by_hand() -> None:
+async def test_both_searches_are_fused_as_long_as_the_longer() -> None:
     """b: 1/62 + 1/61; a: 1/61; c: 1/62; d: 1/63."""
-    fused = fuse([docs("a", "b"), docs("b", "c", "d")])
-    assert [d.page_content for d in fused] == ["b", "a", "c"]
+    inner = FakeRetriever(["a", "b"], ["b", "c", "d"], rag_mode="naive")
+    fused = await KeepingRetriever(inner, "own words").ainvoke("a rewrite")
+    assert [document.page_content for document in fused] == ["b", "a", "c"]
+    assert inner.queries == ["own words", "a rewrite"]
 
 
-def test_no_rankings_give_nothing() -> None:
-    assert fuse([]) == []
-    assert fuse([[], []]) == []
+async def test_words_that_were_not_rewritten_are_searched_once() -> None:
+    inner = FakeRetriever(["a", "b"])
+    found = await KeepingRetriever(inner, "own words").ainvoke("own words")
+    assert [document.page_content for document in found] == ["a", "b"]
+    assert inner.queries == ["own words"]
+
+
+async def test_nothing_found_twice_is_nothing() -> None:
+    assert await KeepingRetriever(FakeRetriever([]), "own words").ainvoke("a rewrite") == []

@@ -154,18 +154,32 @@ def test_a_blank_query_asks_nobody(blank: str) -> None:
     assert index.calls == []
 
 
-def test_words_are_searched_in_the_language_of_the_query_or_not_at_all() -> None:
-    french = FakeIndex(FOUND)
-    search(
-        engine(french, languages={"fr": 9, "en": 3}), "Quel est le prix de la formule pour les restaurants ?"
-    )
-    assert ("bm25", "fr") in french.calls
+def test_words_are_left_out_where_no_passage_is_in_the_language_of_the_query() -> None:
     german = FakeIndex(FOUND)
     _, facts = search(
         engine(german, languages={"fr": 9, "en": 3}), "Was kostet das für die Filialen und wie lange ist es?"
     )
     assert {channel for channel, _ in german.calls} == {"dense", "sparse"}
     assert facts["left_out"] == ["query/bm25: no_passage_in_language"]
+
+
+@pytest.mark.parametrize(
+    ("languages", "order"),
+    [
+        pytest.param({"fr": 12}, ["w1", "d2", "d1"], id="all in the query's language"),
+        pytest.param({"fr": 1, "en": 11}, ["d2", "w1", "d1"], id="few in the query's language"),
+        pytest.param({}, ["w1", "d2", "d1"], id="languages unknown"),
+    ],
+)
+def test_words_have_the_say_of_the_passages_in_their_language(
+    languages: dict[str, int], order: list[str]
+) -> None:
+    index = FakeIndex({"dense": ["d2", "d1", "w1"], "bm25": ["w1"]})
+    found, _ = search(
+        engine(index, languages=languages, channels=("dense", "bm25")),
+        "Quel est le prix de la formule pour les restaurants ?",
+    )
+    assert found == order
 
 
 def test_keywords_are_searched_as_words() -> None:
