@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ixchat.nodes.intent_policy import choose_by_intent
-from ixchat.nodes.knowledge_retriever import Plan, keep_because
+from ixchat.nodes.knowledge_retriever import Plan, choose, keep_because
 from ixchat.utils.resolution import Turn
 from ixinfra.errors import ConfigError
 from ixrag.search.engine import HybridRetriever
@@ -24,11 +23,11 @@ DEADLINE_S = 10.0  # an evaluation waits longer than a visitor: it measures word
 
 
 def engine(turn: Turn, deps: ArmDeps) -> Plan:
-    """The engine as it ships: gate, resolver, other forms, fusion, last order."""
+    """The engine as it ships: gate, resolver, missing words, other forms, fusion, last order."""
     _engine_of(deps)
     if deps.gate is None:
         raise ConfigError("arm 'engine' needs the intent gate of a tenant with retriever = 'hybrid'")
-    return choose_by_intent(turn, deps, deps.gate)
+    return choose(turn, replace(deps, enabled=True))
 
 
 def engine_no_gate(turn: Turn, deps: ArmDeps) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from ixchat.nodes.knowledge_retriever import Deps, retrieve
 from ixchat.utils.history import turn_from
 from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.resolution import keep_raw
-from ixinfra.config.settings import EngineConfig, LightRAGConfig, Settings, TenantConfig, VectorDatabaseConfig
+from ixinfra.config.settings import (
+    EngineConfig,
+    LightRAGConfig,
+    ModelsConfig,
+    ReferenceRoute,
+    Settings,
+    TenantConfig,
+    VectorDatabaseConfig,
+)
 from ixinfra.errors import ConfigError
 from ixinfra.tracing_tree import RecordingTracer
 from ixrag.search.engine import HybridRetriever
@@ -98,6 +107,38 @@ async def test_a_request_may_leave_out_what_asks_a_model(tmp_path: Path, effort:
         deps = with_effort(Deps(engine.retriever, gate=engine.gate, local=local), effort)
         assert isinstance(deps.retriever, HybridRetriever)
         assert bool(deps.retriever.pipelines) is forms
+        await engine.close()
+
+
+async def test_missing_words_move_the_word_index_alone(tmp_path: Path) -> None:
+    embedder = HashModel()
+    async with opened(tmp_path, embedder=embedder) as base:
+        engine = await open_engine(settings_in(tmp_path), "shop", base, embedder)
+        (behind,) = await engine.retriever.said_in(["Yes, Brodal plans the shifts of a week."], 1)
+        assert "Brodal" in behind[0]
+
+        words = replace(engine.retriever, channels=("bm25",))
+        asked = "Where are the offices?"
+        assert (await words.ainvoke(asked))[0].metadata["passage_id"] == "offices"
+        led = await words.ainvoke(asked, missing_words={"Brodal": 3.0, "month": 3.0})
+        assert led[0].metadata["passage_id"] == "brodal-price"
+        meant = replace(engine.retriever, channels=("dense",))
+        plain = [d.id for d in await meant.ainvoke(asked)]
+        assert [d.id for d in await meant.ainvoke(asked, missing_words={"Brodal": 3.0})] == plain
+        await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "weighs"),
+    [("local:learned", True), ("local:rules", False), ("local+openai:gpt-5.4-mini", True)],
+)
+async def test_the_route_says_whether_words_are_weighed(tmp_path: Path, model: str, weighs: bool) -> None:
+    embedder = HashModel()
+    models = ModelsConfig(query_reference=ReferenceRoute(model=model))
+    settings = settings_in(tmp_path).model_copy(update={"models": models})
+    async with opened(tmp_path, embedder=embedder) as base:
+        engine = await open_engine(settings, "shop", base, embedder)
+        assert (engine.weigh is not None) is weighs
         await engine.close()
 
 

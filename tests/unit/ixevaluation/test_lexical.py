@@ -4,7 +4,7 @@ import pytest
 
 from ixevaluation.dataset import Passage
 from ixevaluation.lexical import LexicalIndex, LexicalRetriever
-from ixrag.documents import Retriever, search_report
+from ixrag.documents import Retriever, WordSearch, search_report
 
 PASSAGES = [
     Passage(id="plan", text="The planner builds schedules for restaurant teams."),
@@ -70,3 +70,20 @@ async def test_it_is_a_retriever_and_reports_what_it_searched() -> None:
 def test_an_index_over_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one passage"):
         LexicalIndex([])
+
+
+async def test_words_beside_a_query_count_as_much_as_they_weigh() -> None:
+    index = LexicalIndex(PASSAGES)
+    alone = dict(index.search("team", k=9))
+    beside = dict(index.search("team", k=9, beside={"payroll": 0.5}))
+    assert beside["pay"] == pytest.approx(0.5 * dict(index.search("payroll"))["pay"])
+    assert {key: beside[key] for key in alone} == pytest.approx(alone)
+    found = await LexicalRetriever(index).ainvoke("team", missing_words={"payroll": 5.0})
+    assert found[0].metadata["source"] == "pay"
+
+
+async def test_what_an_answer_says_is_found_among_the_passages() -> None:
+    retriever = LexicalRetriever(LexicalIndex(PASSAGES))
+    assert isinstance(retriever, WordSearch)
+    texts = await retriever.said_in(["Payroll runs monthly.", "zzz"], 1)
+    assert texts == [["Payroll exports run every month. Payroll needs a contract."], []]
