@@ -118,7 +118,7 @@ def test_every_environment_resolves_queries_for_both_tiers(env: str) -> None:
 @pytest.mark.parametrize("env", ["development", "test"])
 def test_a_developer_needs_no_model(env: str) -> None:
     models = get_config(env, ROOT / "config", environ={}).models
-    assert [models.query_rewriter.model, models.query_reference.model] == ["local:rules", "local:rules"]
+    assert [models.query_rewriter.model, models.query_reference.model] == ["local:rules", "local:learned"]
     assert [models.lightrag_keyword.model, models.answer.model] == ["local:rules", "local:quote"]
 
 
