@@ -193,19 +193,17 @@ async def _indexes(
     """Each index alone, and the three in one call that fuses them there."""
     rows: dict[str, list[float]] = {}
     for channel in CHANNELS:
-        lang = LANGUAGE if channel == "bm25" else ""
-        search = partial(_search, index, channel, lang)
-        rows[f"index: {channel}"] = await _timed(search, queries)
+        rows[f"index: {channel}"] = await _timed(partial(_search, index, channel), queries)
 
     async def fused(query: Mapping[Channel, Vector]) -> None:
         searches = [(channel, query[channel]) for channel in CHANNELS]
-        await index.fused(PARTITION, searches, limit=40, depth=40, k=10, lang=LANGUAGE)
+        await index.fused(PARTITION, searches, limit=40, depth=40, k=10)
 
     return rows | {"index: three, fused there": await _timed(fused, queries)}
 
 
-async def _search(index: EmbeddedIndex, channel: Channel, lang: str, query: Mapping[Channel, Vector]) -> None:
-    await index.search(PARTITION, channel, query[channel], limit=40, lang=lang)
+async def _search(index: EmbeddedIndex, channel: Channel, query: Mapping[Channel, Vector]) -> None:
+    await index.search(PARTITION, channel, query[channel], limit=40)
 
 
 async def _paths(turns: Sequence[Turn], deps: Deps, embedding: Deps) -> dict[str, list[float]]:

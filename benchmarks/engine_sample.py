@@ -56,13 +56,12 @@ async def sample(work: Path) -> None:
 async def _languages(engines: dict[str, HybridRetriever], items: Sequence[Item]) -> None:
     """The needs of the items, which are complete questions, each as a search of its own."""
     whole = engines[SHIPPED]
-    anywhere = replace(whole, languages={})  # words are then searched in passages of every language
+    full_say = replace(whole, languages={})  # words then weigh as much as the other indexes
     arms = {f"dense, {name}": replace(engine, channels=("dense",)) for name, engine in engines.items()} | {
         "learned terms": replace(whole, channels=("sparse",)),
-        "words, any language": replace(anywhere, channels=("bm25",)),
-        "words, own language": replace(whole, channels=("bm25",)),
+        "words": replace(whole, channels=("bm25",)),
         **{f"fused, {name}": engine for name, engine in engines.items()},
-        "fused, words anywhere": anywhere,
+        "fused, words with full say": full_say,
         "fused, without words": replace(whole, channels=("dense", "sparse")),
         "fused + last order": replace(whole, reranker=ScoreMix()),
     }
@@ -80,7 +79,7 @@ async def _languages(engines: dict[str, HybridRetriever], items: Sequence[Item])
         ("dense, means", "dense, neutral"),
         ("fused, neutral", "fused, raw"),
         ("fused, means", "fused, neutral"),
-        ("fused, neutral", "fused, words anywhere"),
+        ("fused, neutral", "fused, words with full say"),
         ("fused, neutral", "dense, neutral"),
         ("fused + last order", "fused, neutral"),
     ):
