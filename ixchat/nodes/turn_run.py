@@ -16,12 +16,8 @@ from ixinfra.tracing import CancelCause, Span
 from ixrag.documents import search_report, span_name_of
 from ixrag.search.fusion import Ranking, fuse_documents
 
-CASCADE_FACTS = (
-    "confidence",
-    "asked",
-    "local_decision",
-    "agrees",
-)  # of a route with rules in front of a model
+# Of a route with rules in front of a model.
+CASCADE_FACTS = ("confidence", "asked", "local_decision", "agrees")
 MAX_DOCUMENTS_ON_SPAN = 10  # a span is serialised on the event loop, and nobody reads the fortieth passage
 OWN_WORDS_WEIGHT = 0.5  # of the visitor's words beside a resolved text; the text holds them already
 

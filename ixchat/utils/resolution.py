@@ -151,10 +151,17 @@ class MissingWord:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a message lacks: `need`, the probability that it lacks anything, and words, likeliest first."""
+    """What a message lacks.
+
+    Attributes:
+        need: Probability that it lacks anything, 0 to 1.
+        words: The words, likeliest first.
+        problem: Class name of what kept the passages behind earlier answers away; None where nothing did.
+    """
 
     need: float = 0.0
     words: tuple[MissingWord, ...] = ()
+    problem: str | None = None
 
     @property
     def retriever_kwargs(self) -> dict[str, dict[str, float]]:
@@ -164,7 +171,7 @@ class Missing:
     def as_record(self) -> dict[str, Any]:
         """JSON facts for the decision record: the words by weight."""
         words = [{"word": word.text, "weight": round(word.weight, 3)} for word in self.words]
-        return {"need": round(self.need, 3), "words": words}
+        return {"need": round(self.need, 3), "words": words, "problem": self.problem}
 
 
 Weigher = Callable[[Turn], Awaitable[Missing]]

@@ -110,24 +110,25 @@ class WordWeigher:
         """The words that are worth weighing; none where the message needs nothing of the conversation."""
         if not turn.messages:
             return NOTHING
-        passages = await self._passages_behind(answers_to_ground(recent(turn.messages, WINDOW_TURNS)))
+        problem, passages = None, list[list[str]]()
+        try:
+            passages = await self._passages_behind(answers_to_ground(recent(turn.messages, WINDOW_TURNS)))
+        except Exception as error:  # the passages are a help: without them the conversation is read alone
+            problem = type(error).__name__
         missing = missing_words(turn, self._rarity, self._scorer, passages=passages)
         if missing.need < self._min_need:
-            return Missing(missing.need)
+            return Missing(missing.need, problem=problem)
         kept = [word for word in missing.words if word.weight >= MIN_WEIGHT]
-        return Missing(missing.need, tuple(sorted(kept, key=lambda word: -word.weight)))
+        return Missing(missing.need, tuple(sorted(kept, key=lambda word: -word.weight)), problem)
 
     async def _passages_behind(self, answers: Sequence[str]) -> list[list[str]]:
-        """Passages behind each answer; none at all when the index is late or fails."""
+        """Passages behind each answer; only those of new answers are searched."""
         if self._retriever is None or not answers:
             return []
         new = [answer for answer in dict.fromkeys(answers) if answer not in self._behind]
         if new:
-            try:
-                async with asyncio.timeout(GROUNDING_S):
-                    found = await self._retriever.said_in(new, PASSAGES)
-            except Exception:  # the passages are a help: without them the conversation is read alone
-                return []
+            async with asyncio.timeout(GROUNDING_S):
+                found = await self._retriever.said_in(new, PASSAGES)
             self._behind.update(zip(new, found, strict=True))
         passages = [self._behind[answer] for answer in answers]
         while len(self._behind) > REMEMBERED_ANSWERS:
