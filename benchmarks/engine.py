@@ -1,6 +1,7 @@
 """What the hybrid engine finds, and how fast.
 
 python -m benchmarks.engine quality --data FOLDER --work FOLDER                  # public development halves
+python -m benchmarks.engine quality … --cross-encoder FOLDER                     # and a cross-encoder's order
 python -m benchmarks.engine sample --work FOLDER                                 # languages, conversations
 python -m benchmarks.engine latency --work FOLDER --passages 10000 100000        # made-up passages
 
@@ -25,13 +26,14 @@ def main() -> None:
     parser.add_argument("part", choices=["quality", "sample", "latency"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--cross-encoder", type=Path, help="folder of a model to measure beside (quality)")
     parser.add_argument("--passages", type=int, nargs="+", default=[10_000])
     parser.add_argument("--searches", type=int, default=200)
     arguments = parser.parse_args()
     if arguments.part == "quality":
         if arguments.data is None:
             parser.error("quality needs --data")
-        asyncio.run(quality(arguments.data, arguments.work))
+        asyncio.run(quality(arguments.data, arguments.work, arguments.cross_encoder))
     elif arguments.part == "sample":
         asyncio.run(sample(arguments.work))
     else:

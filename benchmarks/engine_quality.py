@@ -28,9 +28,9 @@ from ixrag.search.fan_out import Deadline
 from ixrag.search.index import Channel, Vector
 from ixrag.search.ingest import ingest
 from ixrag.search.qdrant_edge import EmbeddedIndex
-from ixrag.search.rerank import FusedOrder, ScoreMix
+from ixrag.search.rerank import CrossEncoder, FusedOrder, ScoreMix
 
-PATIENT = Limits(deadline=Deadline(30.0, 30.0), rerank_s=5.0)
+PATIENT = Limits(deadline=Deadline(30.0, 30.0), rerank_s=60.0)
 DIM = 384
 SINGLE: tuple[Channel, ...] = ("dense", "sparse", "bm25")
 
@@ -51,8 +51,15 @@ class Remembering(Encoders):
         return vector
 
 
-async def quality(data: Path, work: Path) -> None:
-    """recall@8 and nDCG@10 by class: each index, the fused list, with gate and resolver, with the last order."""
+async def quality(data: Path, work: Path, cross_encoder: Path | None = None) -> None:
+    """recall@8 and nDCG@10 by class: each index, the fused list, with gate and resolver, with the last order.
+
+    Args:
+        data: Folder of the public sets.
+        work: Folder where the passages are stored.
+        cross_encoder: Folder of one (`ixrag.search.rerank.CrossEncoder`), for one more row.
+    """
+    reranker = CrossEncoder(cross_encoder) if cross_encoder else None
     pools = [mtrag(data, "clapnq", 120), mtrag(data, "cloud", 60), canard(data, 150, 250)]
     model = build_embedder(EmbeddingConfig())
     encoders = Remembering(model, model, "en")  # type: ignore[arg-type]  # the built embedder has learned terms
@@ -63,7 +70,7 @@ async def quality(data: Path, work: Path) -> None:
         print(
             f"{pool.name}: {len(pool.passages)} passages ({done.stored} new), {len(pool.questions)} questions"
         )
-        await _search_all(pool, index, encoders, gate, scores)
+        await _search_all(pool, index, encoders, gate, scores, reranker)
     await index.close()
     print_table("public development halves", scores)
     best = max(SINGLE, key=lambda name: sum(score.ndcg for score in scores[name]))
@@ -77,6 +84,9 @@ async def quality(data: Path, work: Path) -> None:
         ("rrf + gate + mix + words", best),
     ):
         print_difference(scores, treated, control)
+    if reranker:
+        print_difference(scores, "rrf + gate + cross-encoder", "rrf + gate")
+        print_difference(scores, "rrf + gate + cross-encoder", "rrf + gate + mix")
 
 
 async def _search_all(
@@ -85,6 +95,7 @@ async def _search_all(
     encoders: Encoders,
     gate: IntentGate,
     scores: dict[str, list[Score]],
+    cross_encoder: CrossEncoder | None,
 ) -> None:
     splitting = QueryUnderstandingPipeline(decomposer=HeuristicQueryDecomposer())
     whole = HybridRetriever(
@@ -124,6 +135,11 @@ async def _search_all(
         "rrf + gate + mix": (gated, mixed),
         "rrf + gate + mix + words": (weighed, mixed),
     }
+    if cross_encoder:
+        arms["rrf + gate + cross-encoder"] = (
+            gated,
+            replace(deps, retriever=replace(whole, reranker=cross_encoder)),
+        )
     for question in pool.questions:
         for name, (policy, used) in arms.items():
             found = await retrieve(question.turn, used, policy(question.turn, used))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from benchmarks.timing import percentile
 from ixchat.utils.local import LocalResolver
 from ixchat.utils.local.learned import missing_words
+from ixchat.utils.local.reading import REMEMBERED
 from ixchat.utils.resolution import Message, Resolver, Turn
 from ixrag.names import NameIndex
 from ixrag.rarity import Rarity
@@ -62,7 +63,11 @@ def main() -> None:
         )
         _report("short reply", _blocking(resolver.keyword_query), turns)
     rarity = Rarity.of(" ".join(_word(rng) for _ in range(100)) for _ in range(2_000))
-    _report("missing words, learned", lambda turn: missing_words(turn, rarity), turns)
+    _report("missing words, all unread", lambda turn: missing_words(turn, rarity), turns)
+    turns = [_turn(rng, entities) for _ in range(REMEMBERED // 4)]
+    for turn in turns:
+        missing_words(Turn(turn.messages[2].content, turn.messages[:2], turn.company_name), rarity)
+    _report("missing words, as in a chat", lambda turn: missing_words(turn, rarity), turns)
 
 
 def _blocking(resolve: Resolver) -> Callable[[Turn], object]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from ixrag.words import words
 
 MIN_WORD_LETTERS = 3  # shorter words keep an ending that looks like a plural
 
 
+@lru_cache(maxsize=65_536)
 def word_key(folded_word: str) -> str:
     """A folded word without an English, French or Spanish plural ending; equal for both numbers of most nouns."""
     if len(folded_word) > MIN_WORD_LETTERS + 1 and folded_word.endswith("ies"):

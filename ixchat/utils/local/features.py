@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ixchat.utils.candidates import Mention, Spoken
 from ixchat.utils.local.lexicon import Lexicon
-from ixchat.utils.local.reading import LAST_SENTENCE, Occurrence, Reading, is_content, read_message
+from ixchat.utils.local.reading import (
+    IN_ANSWER,
+    IN_QUESTION,
+    IN_RUN,
+    NOT_IN_ANSWER,
+    NOT_IN_QUESTION,
+    Occurrence,
+    Reading,
+    is_content,
+    read_message,
+)
 from ixchat.utils.resolution import Role
 from ixrag.rarity import word_key
 from ixrag.words import Word
@@ -40,8 +50,8 @@ class Sighting:
     message: int
     role: Role
     latest: Occurrence
-    asked: dict[int, Occurrence] = field(default_factory=dict)
-    answered: dict[int, Occurrence] = field(default_factory=dict)
+    asked: Mapping[int, Occurrence]
+    answered: Mapping[int, Occurrence]
 
     @property
     def folded(self) -> str:
@@ -85,6 +95,12 @@ WORD_FEATURES = (
     "place_in_answer", "sentence_of_answer", "ends_run", "run_length", "run_has_capital", "beside_message_word",
     "digit", "rank", "rank_in_question", "letters", "frame", "in_first_question", "focus", "words_in_question",
     "person_capital", "it_in_question", "they_plural", "it_plural",
+)  # fmt: skip
+
+_COUNTED = (
+    "rarity", "in_question", "in_question_before", "user_turns", "user_age", "in_answer", "in_answer_before",
+    "answers", "answer_age", "count", "capitals", "rank_in_question", "beside_message_word", "in_first_question",
+    "focus", "plural", *IN_QUESTION, *IN_ANSWER, *IN_RUN,
 )  # fmt: skip
 
 
@@ -152,18 +168,26 @@ class _View:
 
 
 def _sightings(view: _View) -> list[Sighting]:
-    found: dict[str, Sighting] = {}
+    said: dict[str, str] = {}
     for item in view.said:
         for key, seen in item.read.occurrences.items():
-            if key in view.keys:
-                continue
-            sighting = found.get(key)
-            if sighting is None:
-                sighting = found[key] = Sighting(key, item.spoken.index, item.spoken.role, seen)
-            side = sighting.asked if item.is_user else sighting.answered
-            side.setdefault(item.age, seen)
-    rarest = sorted(found.values(), key=lambda sighting: -view.rarity(sighting.folded))
-    return rarest[:MAX_CANDIDATES]
+            said.setdefault(key, seen.folded)
+    missing = [key for key in said if key not in view.keys]
+    missing.sort(key=lambda key: -view.rarity(said[key]))
+    return [_sighting(view, key) for key in missing[:MAX_CANDIDATES]]
+
+
+def _sighting(view: _View, key: str) -> Sighting:
+    latest: tuple[_Said, Occurrence] | None = None
+    asked: dict[int, Occurrence] = {}
+    answered: dict[int, Occurrence] = {}
+    for item in view.said:
+        if seen := item.read.occurrences.get(key):
+            latest = latest or (item, seen)
+            (asked if item.is_user else answered).setdefault(item.age, seen)
+    assert latest is not None
+    item, seen = latest
+    return Sighting(key, item.spoken.index, item.spoken.role, seen, asked, answered)
 
 
 def _message(view: _View, candidates: int) -> dict[str, float]:
@@ -232,34 +256,48 @@ def _focus(view: _View) -> dict[str, float]:
 
 
 def _rows(view: _View, sightings: Sequence[Sighting], message: dict[str, float]) -> Floats:
-    focus, grammar, frame = _focus(view), view.lexicon.grammar, view.lexicon.frame
-    questions = max(1, len(view.questions))
+    focus = _focus(view)
     first_question = view.questions[-1].read.known if view.questions else frozenset[str]()
-    asked = [sighting.key for sighting in sightings if 0 in sighting.asked]
-    asked_rank = {key: rank for rank, key in enumerate(asked)}
     content_keys = set(view.content_keys)
-    rows: list[tuple[float, ...]] = []
-    for rank, seen in enumerate(sightings):
-        rarity, latest, key = view.rarity(seen.folded), seen.latest, seen.key
-        places = (*seen.asked.values(), *seen.answered.values())
-        count, capitals = sum(place.count for place in places), sum(place.capitals for place in places)
-        in_question, in_answer, plural = 0 in seen.asked, 0 in seen.answered, seen.folded != key
+    asked = 0
+    counted: list[tuple[float, ...]] = []
+    for seen in sightings:
+        count = capitals = 0
+        beside = False
+        for side in (seen.asked, seen.answered):
+            for place in side.values():
+                count += place.count
+                capitals += place.capitals
+                beside = beside or not content_keys.isdisjoint(place.beside)
         question, answer = next(iter(seen.asked.values()), None), next(iter(seen.answered.values()), None)
-        after = question.after if question else ""
-        rows.append((
-            rarity, rarity - message["rarest"], in_question, 1 in seen.asked, len(seen.asked),
-            len(seen.asked) / questions, in_answer, 1 in seen.answered,
-            len(seen.answered), in_question and in_answer, min(count, 8), min(seen.asked, default=FAR),
-            min(seen.answered, default=FAR), min(capitals, 3), capitals / count,
-            question.place if question else 0.5, bool(question and question.is_last), after in grammar["article"],
-            after in grammar["preposition"], after in grammar["auxiliary"], after == "^",
-            answer.place if answer else 1.0, answer.sentence if answer else LAST_SENTENCE + 1, latest.ends_run,
-            min(latest.run_length, 4), latest.run_has_capital,
-            any(not place.beside.isdisjoint(content_keys) for place in places),
-            any(map(str.isdigit, seen.folded)), min(rank, 20),
-            min(asked_rank.get(key, 8), 8), min(len(seen.folded), 12), seen.folded in frame,
-            key in first_question, focus.get(key, 0.0), min(len(asked), 8),
-            message["person"] * (capitals > 0), message["it"] * in_question, message["they"] * plural,
-            message["it"] * plural,
+        counted.append((
+            view.rarity(seen.folded), 0 in seen.asked, 1 in seen.asked, len(seen.asked), min(seen.asked, default=FAR),
+            0 in seen.answered, 1 in seen.answered, len(seen.answered), min(seen.answered, default=FAR),
+            count, capitals, asked, beside, seen.key in first_question, focus.get(seen.key, 0.0),
+            seen.folded != seen.key,
+            *(question.in_question if question else NOT_IN_QUESTION),
+            *(answer.in_answer if answer else NOT_IN_ANSWER),
+            *seen.latest.in_run,
         ))  # fmt: skip
-    return np.array(rows, np.float32).reshape(len(rows), len(WORD_FEATURES))
+        asked += 0 in seen.asked
+    if not counted:
+        return np.zeros((0, len(WORD_FEATURES)), np.float32)
+    read = dict(zip(_COUNTED, np.array(counted).T, strict=True))
+    rarity, capitals, in_question = read["rarity"], read["capitals"], read["in_question"]
+    columns = {
+        **read,
+        "rarer_than_message": rarity - message["rarest"],
+        "user_share": read["user_turns"] / max(1, len(view.questions)),
+        "in_both": in_question * read["in_answer"],
+        "count": np.minimum(read["count"], 8),
+        "capitals": np.minimum(capitals, 3),
+        "capital_share": capitals / read["count"],
+        "rank": np.minimum(np.arange(len(counted)), 20),
+        "rank_in_question": np.where(in_question, np.minimum(read["rank_in_question"], 8), 8),
+        "words_in_question": np.full(len(counted), min(asked, 8)),
+        "person_capital": message["person"] * (capitals > 0),
+        "it_in_question": message["it"] * in_question,
+        "they_plural": message["they"] * read["plural"],
+        "it_plural": message["it"] * read["plural"],
+    }
+    return np.array([columns[name] for name in WORD_FEATURES], np.float32).T

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ixchat.utils.candidates import Mention, recent
-from ixchat.utils.local.features import RarityOf, describe
+from ixchat.utils.candidates import recent
+from ixchat.utils.local.features import RarityOf, Sighting, describe
 from ixchat.utils.local.grounding import PASSAGES, GroundWord, answers_to_ground, ground_words
 from ixchat.utils.local.lexicon import lexicon_of
 from ixchat.utils.local.reading import MAX_WORDS
@@ -61,23 +61,25 @@ def missing_words(
     weighed = weighable(features, scores.need, scores.share, scores.term, ground, rarity)
     weights = scorer.weigh(weighed.rows).tolist()
     shares = [*scores.share.tolist(), *[0.0] * (len(weights) - len(scores.share))]
-    mentions = [seen.mention for seen in features.sightings]
     company = set(folded(turn.company_name).split())
+    least = MIN_SHARE * scores.need
     found = [
-        MissingWord(
-            _as_written(turn, mentions[place]) if place < len(mentions) else word,
-            shares[place],
-            weights[place],
-            mentions[place].as_evidence() if place < len(mentions) else None,
-        )
-        for place, word in enumerate(weighed.words)
-        if word not in company
+        _missing_word(turn, word, features.sightings[place : place + 1], share, weight)
+        for place, (word, share, weight) in enumerate(zip(weighed.words, shares, weights, strict=True))
+        if (weight >= MIN_WEIGHT or share >= least) and word not in company
     ]
     return Missing(scores.need, tuple(sorted(found, key=lambda word: (-word.share, -word.weight))))
 
 
-def _as_written(turn: Turn, mention: Mention) -> str:
-    return turn.messages[mention.message].content[mention.start : mention.end]
+def _missing_word(
+    turn: Turn, word: str, sighting: Sequence[Sighting], share: float, weight: float
+) -> MissingWord:
+    """The word as the conversation writes it, where it is one of the conversation's."""
+    if not sighting:
+        return MissingWord(word, share, weight)
+    mention = sighting[0].mention
+    written = turn.messages[mention.message].content[mention.start : mention.end]
+    return MissingWord(written, share, weight, mention.as_evidence())
 
 
 class WordWeigher:

@@ -16,6 +16,15 @@ MAX_RUN_WORDS = 6
 REMEMBERED = 1_000  # messages; a conversation's are read again on each of its turns
 LAST_SENTENCE = 6  # counted from 0; later ones count as this one
 
+# Features of a word that its message alone decides, so that they are read once and not on every turn.
+IN_QUESTION = (
+    "place_in_question", "last_in_question", "after_article", "after_preposition", "after_auxiliary", "first",
+)  # fmt: skip
+IN_ANSWER = ("place_in_answer", "sentence_of_answer")
+IN_RUN = ("ends_run", "run_length", "run_has_capital", "digit", "letters", "frame")
+NOT_IN_QUESTION = (0.5, 0.0, 0.0, 0.0, 0.0, 0.0)
+NOT_IN_ANSWER = (1.0, LAST_SENTENCE + 1.0)
+
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n]|[-*•]\s)[\s\"'«“(*_]*$")
 
 
@@ -30,13 +39,9 @@ class Occurrence:
         start: Offset of its first character.
         end: Offset behind its last character.
         position: Words before it.
-        place: From 0 for the first word of the message to 1 for its last.
-        sentence: Which sentence it stands in, from 0 to `LAST_SENTENCE`.
-        after: The folded word before its run, `^` at the beginning.
-        ends_run: Whether nothing of its run follows it.
-        run_length: Words of its run.
-        run_has_capital: Whether any word of its run is a capital inside a sentence.
-        is_last: Whether no other content word follows in the message.
+        in_question: Values of `IN_QUESTION`, which count where the message is the visitor's.
+        in_answer: Values of `IN_ANSWER`, which count where it is the assistant's.
+        in_run: Values of `IN_RUN`.
         count: How often it stands in the message.
         capitals: How often with a capital inside a sentence.
         beside: Keys of all runs it stands in.
@@ -46,16 +51,12 @@ class Occurrence:
     start: int
     end: int
     position: int
-    place: float
-    sentence: int
-    after: str
-    ends_run: bool
-    run_length: int
-    run_has_capital: bool
-    is_last: bool
+    in_question: tuple[float, ...]
+    in_answer: tuple[float, ...]
+    in_run: tuple[float, ...]
     count: int
     capitals: int
-    beside: set[str]
+    beside: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Reading:
 def read_message(text: str, language: str) -> Reading:
     """Read a message with the word lists of a language (ISO 639-1, one of `lexicons()`)."""
     lexicon = lexicons()[language]
+    grammar, frame = lexicon.grammar, lexicon.frame
+    article, preposition, auxiliary = grammar["article"], grammar["preposition"], grammar["auxiliary"]
     kept = words(text)[:MAX_WORDS]
     folded = [word.folded for word in kept]
     keys = [word_key(word) for word in folded]
@@ -91,8 +94,10 @@ def read_message(text: str, language: str) -> Reading:
     last_content = max((place for place, is_content_word in enumerate(content) if is_content_word), default=0)
     occurrences: dict[str, Occurrence] = {}
     for run in _runs(text, [(word.start, word.end) for word in kept], content):
-        run_keys = {keys[place] for place in run}
+        run_keys = frozenset(keys[place] for place in run)
         run_has_capital = any(capitals[place] for place in run)
+        after = folded[run[0] - 1] if run[0] else "^"
+        behind = (after in article, after in preposition, after in auxiliary, after == "^")
         for place in run:
             seen = occurrences.get(keys[place])
             if seen is not None:
@@ -101,19 +106,20 @@ def read_message(text: str, language: str) -> Reading:
                 seen.beside |= run_keys
                 continue
             word = kept[place]
+            spelt = word.folded
             occurrences[keys[place]] = Occurrence(
-                word.folded, word.start, word.end,
+                spelt, word.start, word.end,
                 position=place,
-                place=place / last,
-                sentence=min(LAST_SENTENCE, text.count(". ", 0, word.start)),
-                after=folded[run[0] - 1] if run[0] else "^",
-                ends_run=place == run[-1],
-                run_length=len(run),
-                run_has_capital=run_has_capital,
-                is_last=place == last_content,
+                in_question=(place / last, place == last_content, *behind),
+                in_answer=(place / last, min(LAST_SENTENCE, text.count(". ", 0, word.start))),
+                in_run=(
+                    place == run[-1], min(len(run), 4), run_has_capital,
+                    not spelt.isalpha() and any(map(str.isdigit, spelt)),
+                    min(len(spelt), 12), spelt in frame,
+                ),
                 count=1,
                 capitals=capitals[place],
-                beside=set(run_keys),
+                beside=run_keys,
             )  # fmt: skip
     return Reading(folded, keys, frozenset(keys), occurrences)
 
@@ -124,6 +130,8 @@ def is_content(folded_word: str, lexicon: Lexicon) -> bool:
 
 
 def _starts_sentence(text: str, start: int) -> bool:
+    if start > 1 and text[start - 1] == " " and text[start - 2].isalnum():
+        return False  # most words; the pattern is slow
     return _SENTENCE_START.search(text, max(0, start - 6), start) is not None
 
 

@@ -28,6 +28,7 @@ WEIGHT_FEATURES = (
 
 _MESSAGE_COLUMNS = [MESSAGE_FEATURES.index(name) for name in OF_THE_MESSAGE]
 _WORD_COLUMNS = [WORD_FEATURES.index(name) for name in OF_THE_WORD]
+_RARITY = WORD_FEATURES.index("rarity")
 _RARITY_SUM = MESSAGE_FEATURES.index("rarity_sum")
 _NOT_GROUND = GroundWord("", 0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -68,9 +69,15 @@ def weighable(
         (word for key, word in ground.items() if key not in said),
         key=lambda word: -(word.share + word.title) * rarity(word.folded),
     )[:MAX_UNSAID]
-    known = [ground.get(seen.key, _NOT_GROUND) for seen in features.sightings]
     words = [*(seen.folded for seen in features.sightings), *(word.folded for word in unsaid)]
     n, extra = len(words), len(unsaid)
+    grounded = np.zeros((n, 6), np.float32)
+    if ground:
+        known = [ground.get(seen.key, _NOT_GROUND) for seen in features.sightings]
+        grounded[:] = [
+            (word.share, word.title, word.last, word.last_title, word.support, word.share * word.support)
+            for word in (*known, *unsaid)
+        ]
     need_odds = log_odds(np.float32(need))
     term_odds = np.concatenate([log_odds(term), np.zeros(extra, np.float32)])
     message = features.message[_MESSAGE_COLUMNS]
@@ -78,14 +85,10 @@ def weighable(
         term_odds,
         np.concatenate([log_odds(share), np.zeros(extra, np.float32)]),
         np.repeat(np.array([0, 1], np.float32), [n - extra, extra]),
-        np.array(
-            [
-                (word.share, word.title, word.last, word.last_title, word.support, word.share * word.support)
-                for word in (*known, *unsaid)
-            ],
-            np.float32,
-        ).reshape(n, 6),
-        np.array([rarity(word) for word in words], np.float32),
+        grounded,
+        np.concatenate(
+            [features.words[:, _RARITY], np.array([rarity(word.folded) for word in unsaid], np.float32)]
+        ),
         np.concatenate([features.words[:, _WORD_COLUMNS], np.zeros((extra, len(OF_THE_WORD)), np.float32)]),
         np.full(n, need_odds),
         np.tile(message, (n, 1)),
