@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ixrag.words import Word, folded, folded_words
 
-Lean = Literal["impersonal", "thing", "party", "several", "inside", "opener", "company", "shift"]
+Lean = Literal["impersonal", "thing", "party", "several", "inside", "opener", "company", "shift", "clitic"]
 Reply = Literal["yes", "no", "thanks", "hello"]
 
 
@@ -34,6 +34,7 @@ class Lexicon:
         reply: One pattern for each kind of bare reply, to be matched against all words.
         offer: Pattern of an offer, to be searched in folded words.
         grammar: Folded words of each word class the learned scorer counts.
+        kinds: Folded nouns that people call an entity of a type by, by type.
     """
 
     code: str
@@ -46,6 +47,7 @@ class Lexicon:
     reply: Mapping[Reply, re.Pattern[str]]
     offer: re.Pattern[str]
     grammar: Mapping[str, frozenset[str]]
+    kinds: Mapping[str, frozenset[str]]
 
     def has_content(self, word: str) -> bool:
         """Whether a folded word says what a text is about."""
@@ -86,7 +88,7 @@ def _languages_by_word() -> Mapping[str, tuple[str, ...]]:
 
 
 def _lexicon(table: Mapping[str, Any]) -> Lexicon:
-    lists = {name: frozenset(folded(text).split()) for name, text in table["words"].items()}
+    lists = _word_lists(table["words"])
     return Lexicon(
         code=table["language"],
         common=lists["common"],
@@ -99,10 +101,13 @@ def _lexicon(table: Mapping[str, Any]) -> Lexicon:
             {kind: compile_phrases(table["reply"][kind], lists) for kind in table["reply"]}
         ),
         offer=compile_phrases(table["offer"]["phrases"], lists),
-        grammar=MappingProxyType(
-            {name: frozenset(folded(text).split()) for name, text in table["grammar"].items()}
-        ),
+        grammar=_word_lists(table["grammar"]),
+        kinds=_word_lists(table["kinds"]),
     )
+
+
+def _word_lists(table: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    return MappingProxyType({name: frozenset(folded(text).split()) for name, text in table.items()})
 
 
 def compile_phrases(phrases: Iterable[str], lists: Mapping[str, frozenset[str]]) -> re.Pattern[str]:

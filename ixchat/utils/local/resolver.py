@@ -1,4 +1,4 @@
-"""The three resolvers of the route `local:rules`: no model, no key, no network, no waiting."""
+"""The three resolvers of the local routes: no model, no key, no network, no waiting."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ixchat.utils.gate import should_resolve
+from ixchat.utils.local.reference import choose_reference
 from ixchat.utils.local.replies import Reading, Term, read_reply
 from ixchat.utils.local.rules import Ruling, rule_on_reference
 from ixchat.utils.names import append_name
 from ixchat.utils.resolution import MAX_HL_KEYWORDS, MAX_LL_KEYWORDS, Fallback, KeywordQuery, Resolution, Turn
 from ixrag.names import Named, NameIndex
+from ixrag.profiles import NameProfiles
 from ixrag.words import words
 
 MAX_QUERY_WORDS = 8  # a short query for the chunk channel; longer ones measured worse
@@ -26,15 +28,23 @@ class LocalResolver:
     stand in the conversation.
     """
 
-    def __init__(self, names: Iterable[Named] | NameIndex = (), *, model: str = "local:rules") -> None:
+    def __init__(
+        self,
+        names: Iterable[Named] | NameIndex = (),
+        *,
+        learned: bool = False,
+        profiles: NameProfiles | None = None,
+    ) -> None:
         """Index the tenant's names; about 10 µs and 0.4 kB each. Share one resolver between turns.
 
         Args:
             names: Entities of the tenant's graph, or an index of them; none for a tenant without graph.
-            model: Name of the route, for the trace.
+            learned: Whether learned weights decide on references (`local:learned`), or rules (`local:rules`).
+            profiles: What the tenant's passages say of each name; for learned weights.
         """
         self.index = names if isinstance(names, NameIndex) else NameIndex(names)
-        self._facts = {"model": model, "provider": "local"}
+        self._learned, self._profiles = learned, profiles
+        self._facts = {"model": "local:rules", "provider": "local"}
 
     async def search_query(self, turn: Turn) -> Resolution:
         """A query of at most `MAX_QUERY_WORDS` words for a tenant without a graph.
@@ -88,7 +98,10 @@ class LocalResolver:
         """The message, or the message and the one name it refers to."""
         if not turn.messages:
             return self._raw(turn, "first_turn")
-        ruling = rule_on_reference(turn, self.index)
+        if self._learned:
+            ruling = choose_reference(turn, self.index, self._profiles)
+        else:
+            ruling = rule_on_reference(turn, self.index)
         facts = {**self._facts, **_ruling_facts(ruling)}
         if ruling.candidate is None:
             return Resolution(turn.query, "keep" if ruling.verdict == "keep" else "ambiguous", trace=facts)
@@ -123,9 +136,12 @@ def _fitting(terms: Sequence[Term], room: int) -> list[Term]:
 
 
 def _ruling_facts(ruling: Ruling) -> dict[str, Any]:
-    return {
+    facts: dict[str, Any] = {
         "reason": ruling.reason,
-        "confidence": ruling.confidence,
+        "confidence": round(ruling.confidence, 3),
         "marker": ruling.marker,
         "language": ruling.language,
     }
+    if ruling.reason == "learned":
+        facts |= {"model": "local:learned", "because": list(ruling.because)}
+    return facts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -30,10 +30,11 @@ Reason = Literal[
     "one_candidate",
     "shared_candidate",
     "latest_candidate",
+    "learned",
 ]
-"""What decided. The last three are reasons to resolve."""
+"""What decided. Of the rules' reasons, the last three are reasons to resolve."""
 
-CONFIDENCE: dict[Reason, float] = {
+CONFIDENCE: Mapping[Reason, float] = {
     "unknown_language": 0.5,
     "names_its_subject": 0.95,
     "names_the_company": 0.95,
@@ -82,6 +83,8 @@ class Ruling:
         candidate: The name to append; None unless the verdict is `resolve`.
         marker: The folded words of the message that decided; empty when their absence did.
         language: ISO 639-1 code of the word lists used; empty when unknown.
+        probability: Of being right, by the learned scorer; None where a rule decided.
+        because: Features that spoke most for it, where the learned scorer decided.
     """
 
     verdict: Verdict
@@ -89,11 +92,13 @@ class Ruling:
     candidate: Candidate | None = None
     marker: str = ""
     language: str = ""
+    probability: float | None = None
+    because: tuple[str, ...] = ()
 
     @property
     def confidence(self) -> float:
         """Share of right decisions to expect, 0 to 1."""
-        return CONFIDENCE[self.reason]
+        return CONFIDENCE[self.reason] if self.probability is None else self.probability
 
 
 def rule_on_reference(turn: Turn, index: NameIndex) -> Ruling:
@@ -109,9 +114,8 @@ def rule_on_reference(turn: Turn, index: NameIndex) -> Ruling:
     if lexicon is None:
         return Ruling("keep", "unknown_language")
     candidates = named_before(spoken, lexicon, index, turn.company_name)
-    ruling = _rule(
-        message, lexicon, spoken, candidates, _named(message, candidates, index, turn.company_name)
-    )
+    named = named_in(message, candidates, index, turn.company_name)
+    ruling = _rule(message, lexicon, spoken, candidates, named)
     return Ruling(ruling.verdict, ruling.reason, ruling.candidate, ruling.marker, lexicon.code)
 
 
@@ -128,13 +132,12 @@ def _rule(
     lexicon: Lexicon,
     spoken: Sequence[Spoken],
     candidates: Sequence[Candidate],
-    named: tuple[bool, bool, bool],
+    named: Named,
 ) -> Ruling:
     text = blank_impersonal(" ".join(word.folded for word in message), lexicon)
-    names_subject, names_setting, names_company = named
     thing, party = marker(text, lexicon, "thing"), marker(text, lexicon, "party")
     opener = marker(text, lexicon, "opener")
-    if names_subject or (names_setting and not (thing or opener)):
+    if named.subject or (named.setting and not (thing or opener)):
         return Ruling("keep", "names_its_subject")
     if inside := marker(text, lexicon, "inside"):
         return Ruling("keep", "points_inside", marker=inside)
@@ -144,11 +147,11 @@ def _rule(
         return Ruling("ambiguous", "several_meant", marker=several)
     if not (thing or party or opener):
         return Ruling("keep", "no_marker")
-    if names_company:
+    if named.company:
         return Ruling("keep", "names_the_company")
     if not (thing or party) and (company := marker(text, lexicon, "company")):
         return Ruling("keep", "asks_the_company", marker=company)
-    parties = [candidate for candidate in candidates if _kind(candidate.type) in PARTIES]
+    parties = [candidate for candidate in candidates if kind_of(candidate.type) in PARTIES]
     if party and len(parties) == 1:
         return Ruling("resolve", "one_candidate", parties[0], party)
     fitting = [
@@ -170,23 +173,39 @@ def marker(text: str, lexicon: Lexicon, kind: Lean) -> str:
     return match.group() if match else ""
 
 
-def _named(
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a message names itself.
+
+    Attributes:
+        subject: A name that it can be about.
+        setting: A name that says where or for whom: an office, a sector.
+        company: The company.
+    """
+
+    subject: bool
+    setting: bool
+    company: bool
+
+
+def named_in(
     message: Sequence[Word], candidates: Sequence[Candidate], index: NameIndex, company_name: str
-) -> tuple[bool, bool, bool]:
-    """Whether the message names a subject, names where or for whom, and names the company."""
+) -> Named:
+    """What the message names itself; a name spoken of before is a subject, whatever its type."""
     text = f" {' '.join(word.folded for word in message)} "
     company = folded(company_name)
     hits = [hit for hit in index.find_in(message) if not is_company(hit.name, company_name)]
     spoken_of = {candidate.name for candidate in candidates}
-    settings = [hit for hit in hits if _kind(hit.type) in SETTINGS and hit.name not in spoken_of]
+    settings = [hit for hit in hits if kind_of(hit.type) in SETTINGS and hit.name not in spoken_of]
     names_subject = len(settings) < len(hits) or any(
         f" {folded(candidate.text)} " in text for candidate in candidates
     )
-    return names_subject, bool(settings), bool(company) and f" {company} " in text
+    return Named(names_subject, bool(settings), bool(company) and f" {company} " in text)
 
 
 @lru_cache(maxsize=1_024)
-def _kind(type_: str) -> str:
+def kind_of(type_: str) -> str:
+    """An entity type as the sets of this module write it."""
     return folded(type_)
 
 
@@ -194,7 +213,7 @@ def can_mean(candidate: Candidate, *, thing: bool, party: bool) -> bool:
     """Whether a pronoun for a thing, or for people, can mean the candidate."""
     if not candidate.type:
         return True
-    kind = _kind(candidate.type)
+    kind = kind_of(candidate.type)
     return (thing and kind not in NOT_THINGS) or (party and kind in PARTIES)
 
 

@@ -1,0 +1,1 @@
+"""Teaches the scorer that decides on references (`ixchat.utils.local.reference`)."""
