@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from ixrag.search.fan_out import Deadline
 from ixrag.search.index import Channel, Vector
 from ixrag.search.ingest import ingest
 from ixrag.search.qdrant_edge import EmbeddedIndex
-from ixrag.search.rerank import CrossEncoder, FusedOrder, ScoreMix
+from ixrag.search.rerank import Candidate, CrossEncoder, FusedOrder, ScoreMix
 
 PATIENT = Limits(deadline=Deadline(30.0, 30.0), rerank_s=60.0)
 DIM = 384
@@ -51,6 +52,19 @@ class Remembering(Encoders):
         return vector
 
 
+class Timed(CrossEncoder):
+    """A cross-encoder that adds up what it takes."""
+
+    spent_s = 0.0
+
+    async def scores(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
+        """See `CrossEncoder.scores`."""
+        started = time.perf_counter()
+        found = await super().scores(query, candidates)
+        self.spent_s += time.perf_counter() - started
+        return found
+
+
 async def quality(data: Path, work: Path, cross_encoder: Path | None = None) -> None:
     """recall@8 and nDCG@10 by class: each index, the fused list, with gate and resolver, with the last order.
 
@@ -59,7 +73,7 @@ async def quality(data: Path, work: Path, cross_encoder: Path | None = None) -> 
         work: Folder where the passages are stored.
         cross_encoder: Folder of one (`ixrag.search.rerank.CrossEncoder`), for one more row.
     """
-    reranker = CrossEncoder(cross_encoder) if cross_encoder else None
+    reranker = Timed(cross_encoder) if cross_encoder else None
     pools = [mtrag(data, "clapnq", 120), mtrag(data, "cloud", 60), canard(data, 150, 250)]
     model = build_embedder(EmbeddingConfig())
     encoders = Remembering(model, model, "en")  # type: ignore[arg-type]  # the built embedder has learned terms
@@ -85,6 +99,8 @@ async def quality(data: Path, work: Path, cross_encoder: Path | None = None) -> 
     ):
         print_difference(scores, treated, control)
     if reranker:
+        searches = len(scores["rrf"])
+        print(f"cross-encoder: {reranker.spent_s / searches:.2f} s a search, on one thread")
         print_difference(scores, "rrf + gate + cross-encoder", "rrf + gate")
         print_difference(scores, "rrf + gate + cross-encoder", "rrf + gate + mix")
 
@@ -95,7 +111,7 @@ async def _search_all(
     encoders: Encoders,
     gate: IntentGate,
     scores: dict[str, list[Score]],
-    cross_encoder: CrossEncoder | None,
+    cross_encoder: Timed | None,
 ) -> None:
     splitting = QueryUnderstandingPipeline(decomposer=HeuristicQueryDecomposer())
     whole = HybridRetriever(

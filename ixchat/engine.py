@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from ixchat.chat_routing import chat_model
 from ixchat.understanding import CACHE_TIMEOUT_S, build_pipeline, open_cache, open_near
@@ -37,7 +36,6 @@ from ixrag.search.telemetry import JsonlSink, RecordSink
 
 COLLECTION = "ix-passages"
 FOLDER = "engine"  # beside the LightRAG index of a knowledge base
-READ_AT_ONCE = 500
 MIN_NEED = 0.5  # two of three indexes read meaning already: words help where the message surely leans
 COUNTED_PASSAGES = 5_000  # enough to tell rare words from common ones
 GRACE_S = 0.005  # a variant that is late and will not stop holds the search no longer than this
@@ -114,7 +112,7 @@ async def open_engine(
             sink=sink,
         )
         weigh = None
-        if settings.models.query_reference.weighs_words:
+        if settings.models.query_reference.is_learned:
             rarity = await asyncio.to_thread(_rarity, passages)
             weigh = WordWeigher(rarity, retriever, min_need=MIN_NEED)
     except BaseException:
@@ -171,19 +169,10 @@ async def _bring_up_to_date(
 
 
 async def _passages_of(base: KnowledgeBase) -> list[Text]:
-    infos = list(base.catalog.passages.items())
-    passages: list[Text] = []
-    for at in range(0, len(infos), READ_AT_ONCE):
-        portion = infos[at : at + READ_AT_ONCE]
-        rows: list[Mapping[str, Any] | None] = await base.rag.text_chunks.get_by_ids(
-            [key for key, _ in portion]
-        )
-        passages += [
-            Text(info.id, str(row["content"]), info.lang, info.source or info.id, info.title)
-            for (_, info), row in zip(portion, rows, strict=True)
-            if row
-        ]
-    return passages
+    return [
+        Text(info.id, text, info.lang, info.source or info.id, info.title)
+        for info, text in await base.passages()
+    ]
 
 
 def _rarity(passages: Sequence[Text]) -> Rarity:

@@ -4,6 +4,7 @@ but for `ixchat.understanding`, which is asked here."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -45,9 +46,12 @@ from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing import Tracer, build_tracer
 from ixrag.lightrag.knowledge_base import KnowledgeBase, build_knowledge_base, open_knowledge_base
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
+from ixrag.profiles import MAX_PASSAGES, NameProfiles
 from ixrag.query.given_vectors import GivenVectors
 from ixrag.query.rewrite_cache import RewriteCache
 from ixrag.sample import SAMPLE_NAME, sample_corpus
+
+logger = logging.getLogger(__name__)
 
 DEADLINE_MARGIN_S = 0.05  # the route's own limit comes first; the node's is for a resolver that ignores it
 
@@ -179,7 +183,7 @@ async def open_tenant(
         tenant_id=tenant_id,
         company_name=tenant.company_name,
     )
-    local = local_resolvers(base)
+    local = await local_resolvers(settings, base)
     routed = build_resolvers(models, local)
     deps = Deps(
         understanding.around(retriever) if understanding else retriever,
@@ -248,10 +252,21 @@ async def _on_engine(
     return OpenTenant(deps, close)
 
 
-def local_resolvers(base: KnowledgeBase) -> Resolvers:
-    """The resolvers that need no model: rules and the names of the knowledge base."""
-    local = LocalResolver(base.name_index)
+async def local_resolvers(settings: Settings, base: KnowledgeBase) -> Resolvers:
+    """The resolvers that need no model: rules, learned weights, and what the knowledge base says of its names."""
+    learned = settings.models.query_reference.is_learned
+    profiles = await _profiles(base) if learned else None
+    local = LocalResolver(base.name_index, learned=learned, profiles=profiles)
     return Resolvers(text=local.search_query, keywords=local.keyword_query, reference=local.reference)
+
+
+async def _profiles(base: KnowledgeBase) -> NameProfiles | None:
+    try:
+        texts = [text for _, text in await base.passages(MAX_PASSAGES)]
+        return await asyncio.to_thread(NameProfiles.of, texts, base.name_index)
+    except Exception as error:  # a help: without it references are decided by the names alone
+        logger.warning("passages of %r could not be read for its names: %s", base.name, type(error).__name__)
+        return None
 
 
 def build_resolvers(models: ModelsConfig, local: Resolvers) -> Resolvers:

@@ -145,7 +145,7 @@ def _lexical(item_set: ItemSet, settings: Settings, mode: RagMode) -> Engine:
         index = LexicalIndex(passages)
         retriever = LexicalRetriever(index, rag_mode=mode)
         weigh = None
-        if settings.models.query_reference.weighs_words:
+        if settings.models.query_reference.is_learned:
             weigh = WordWeigher(Rarity.of(passage.text for passage in passages), retriever)
         plain = Deps(
             retriever,

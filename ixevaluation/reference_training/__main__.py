@@ -22,7 +22,7 @@ from ixevaluation.reference_training.card import card
 from ixevaluation.reference_training.examples import Example, examples
 
 SEED = 7
-RIDGE = 0.004
+RIDGE = 0.002
 SPREAD_FLOOR = 0.05  # a feature that hardly ever varies must not count for much
 DIGITS = 4
 SHIPPED = Path(__file__).parents[2] / "ixchat" / "utils" / "local"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ixchat.utils.local.reference import MIN_PROBABILITY, ReferenceScorer, choose_reference
+from ixchat.utils.local.reference import MIN_PROBABILITY, MIN_UNPOINTED, ReferenceScorer, choose_reference
 from ixchat.utils.local.rules import rule_on_reference
 from ixevaluation.follow_ups import Company, FollowUp
+from ixevaluation.reference_training.examples import STRANGERS
 from ixevaluation.stress import stress_pairs
 from ixrag.names import NameIndex
 from ixrag.profiles import NameProfiles
@@ -18,11 +19,12 @@ Decide = Callable[[FollowUp, NameIndex, NameProfiles | None], str | None]
 HEAD = """# The reference scorer
 
 A conditional logit over counted features of a message and of each name of the last two turns: the names compete with one
-another and with *none is needed*; a name is appended from a probability of {least} on. Written by
+another and with *none is needed*; a name is appended from a probability of {least} on, of {unpointed}
+where nothing in the message points at anything. Written by
 `python -m ixevaluation.reference_training`; do not edit.
 
 Taught from the development halves of the bundled sets alone, all written for this project: `reference`, `stress`,
-and the companies of `follow-ups`; and from 500 messages that stand alone, put after dialogues of another company.
+and the companies of `follow-ups`; and from {strangers} messages that stand alone, put after dialogues of another company.
 Each counts half with the words of the company's passages and half without, as tenants have them or not.
 
 No table shows a decision on a company that taught it, but for the last: every row is decided by a scorer that saw
@@ -45,7 +47,7 @@ def card(
         unseen: By company, a scorer that saw nothing of it; `stress` among them.
         shipped: The scorer that saw all of `dev`.
     """
-    lines = [HEAD.format(least=MIN_PROBABILITY)]
+    lines = [HEAD.format(least=MIN_PROBABILITY, unpointed=MIN_UNPOINTED, strangers=STRANGERS)]
     rows = [
         *((company, unseen[company.key], company.key) for company in dev),
         *((company, shipped, f"{company.key}, sealed") for company in holdout),

@@ -11,9 +11,9 @@ from ixchat.utils.resolution import Turn
 from ixevaluation.follow_ups import Company, FollowUp
 from ixevaluation.stress import stress_pairs
 
-STRANGERS = 500
+STRANGERS = 800
 STRANGER_WEIGHT = 0.6
-STRESS_WEIGHT = 0.3
+STRESS_WEIGHT = 1.0
 KNOWING = 0.5  # each follow-up counts half with its passages and half without: tenants have them or not
 
 

@@ -102,8 +102,8 @@ CheckModel = Annotated[
     str,
     _matching(r"(local\+)?[a-z0-9_]+:\S+", "'provider:name' or 'local+provider:name'"),
     Field(
-        description='"local:learned": rules, and learned words beside a search of written words; "local:rules"; '
-        '"provider:name"; or "local+provider:name": as learned, and the model where the rules are unsure.'
+        description='"local:learned": learned weights decide, and weigh words beside a search of written words; '
+        '"local:rules"; "provider:name"; or "local+provider:name": as learned, and the model where unsure.'
     ),
 ]
 VariableName = Annotated[str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
@@ -199,7 +199,7 @@ class ReferenceRoute(ModelRoute):
         0.85,
         ge=0,
         le=1,
-        description='Confidence of the rules below which "local+provider:name" asks the model; 0 never does.',
+        description='Confidence below which "local+provider:name" asks the model; 0 never does.',
     )
 
     @property
@@ -208,8 +208,8 @@ class ReferenceRoute(ModelRoute):
         return self.model.startswith(FIRST_LOCAL)
 
     @property
-    def weighs_words(self) -> bool:
-        """Whether learned words are weighed beside a search of written words."""
+    def is_learned(self) -> bool:
+        """Whether learned weights decide without a model, and weigh words beside a search of written words."""
         return self.asks_rules_first or self.model == "local:learned"
 
 

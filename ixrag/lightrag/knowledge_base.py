@@ -11,8 +11,9 @@ import asyncio
 import concurrent.futures
 import logging
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from ixrag.lightrag.manifest import (
     Catalog,
     EntityName,
     Manifest,
+    PassageInfo,
     expect_usable,
     read_catalog,
     read_manifest,
@@ -40,6 +42,8 @@ from ixrag.names import NameIndex
 __all__ = ["EntityName", "KnowledgeBase", "Manifest", "build_knowledge_base", "open_knowledge_base"]
 
 logger = logging.getLogger(__name__)
+
+READ_AT_ONCE = 500  # passages in one call of the store
 
 T = TypeVar("T")
 
@@ -127,6 +131,24 @@ class KnowledgeBase:
     def catalog(self) -> Catalog:
         """Names, and passages by chunk id."""
         return self._shared.catalog
+
+    async def passages(self, most: int | None = None) -> list[tuple[PassageInfo, str]]:
+        """Passages and their texts, in the order of the build.
+
+        Args:
+            most: How many to read; the first ones. None for all.
+        """
+        infos = list(islice(self.catalog.passages.items(), most))
+        found: list[tuple[PassageInfo, str]] = []
+        for at in range(0, len(infos), READ_AT_ONCE):
+            portion = infos[at : at + READ_AT_ONCE]
+            rows: list[Mapping[str, Any] | None] = await self.rag.text_chunks.get_by_ids(
+                [key for key, _ in portion]
+            )
+            found += [
+                (info, str(row["content"])) for (_, info), row in zip(portion, rows, strict=True) if row
+            ]
+        return found
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

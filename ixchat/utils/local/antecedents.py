@@ -22,7 +22,8 @@ from ixrag.rarity import word_key
 from ixrag.words import Word, folded_words, words
 
 MAX_NAMES = 12  # the most recent ones: nobody means one of a longer list without saying which
-OPENING_CHARS = 40  # of an answer: what stands here is what it is about
+FAREWELL_CONTENT = 3  # words with content that a goodbye may hold
+OPENING_WORDS = 5  # of an answer: what stands behind no more than these is what it is about
 
 KIND_OF = {
     "product": "product", "software": "product", "service": "product", "plan": "plan", "offer": "plan",
@@ -41,14 +42,14 @@ ABOUT_MESSAGE = (
     *MARKED, *CLASSES, "impersonal", "pointer", "no_marker", "nothing_points", "pointer_first",
     "pointer_first_in_part", "content_before_pointer", "indefinite_before", "self_before", "drops",
     "definite_nouns", "definite_new", "definite_known", "question_word", "yes_no", "question", "opening",
-    "bare_opening", "answer_asks", "thanks", "short", "length", "content", "new", "no_content", "capitals",
+    "bare_opening", "answer_asks", "short", "length", "content", "new", "no_content",
     "names_subject", "names_setting", "names_company", "names", "things", "parties",
 )  # fmt: skip
 ABOUT_NAME = (
     "is_thing", "is_party", "is_setting", "in_last_answer", "in_last_question", "said_by_both", "said_by_user",
     "mentions", "rank", "only_name", "only_of_group", "group", "latest_of_group", "first_of_group",
     "only_of_last_turn", "beside_content", "beside_definite", "definite_elsewhere", "called_so", "other_called_so", "coverage", "covers_nothing", "unknown",
-    "opens_answer",
+    "opens_answer", "opens_sentence", "oblique", "fresh", "only_fresh",
 )  # fmt: skip
 CROSSED = (
     ("thing", "is_thing"), ("thing", "is_party"), ("party", "is_party"), ("party", "is_thing"),
@@ -62,10 +63,12 @@ CROSSED = (
     ("nothing_points", "covers_nothing"), ("company", "coverage"), ("company", "is_thing"),
     ("pointer_first", "company"), ("pointer", "company"), ("pointer", "content_before_pointer"),
     ("order", "first_of_group"), ("order", "latest_of_group"), ("names_company", "coverage"),
-    ("names_subject", "pointer_first"), ("impersonal", "nothing_points"), ("thanks", "no_content"),
-    ("firm", "nothing_points"), ("firm", "coverage"), ("firm", "is_party"), ("firm", "pointer_first"),
+    ("names_subject", "pointer_first"), ("impersonal", "nothing_points"), ("firm", "nothing_points"), ("firm", "coverage"), ("firm", "is_party"), ("firm", "pointer_first"),
     ("self", "coverage"), ("several", "things"), ("several", "parties"), ("group", "only_of_last_turn"),
-    ("question_word", "nothing_points"),
+    ("question_word", "nothing_points"), ("pointer", "latest_of_group"), ("pointer", "opens_sentence"),
+    ("pointer", "oblique"), ("pointer", "fresh"), ("pointer", "only_fresh"), ("nothing_points", "only_fresh"),
+    ("pointer", "said_by_both"), ("group", "called_so"), ("group", "beside_definite"), ("group", "coverage"),
+    ("group", "opens_sentence"),
 )  # fmt: skip
 ANTECEDENT_FEATURES = (*ABOUT_MESSAGE, *ABOUT_NAME, *(f"{one} and {other}" for one, other in CROSSED))
 
@@ -84,12 +87,16 @@ class Antecedents:
         rows: float32 `[len(candidates), len(ANTECEDENT_FEATURES)]`.
         language: ISO 639-1 code of the word lists used.
         marker: The first words of the message that point at something; empty where none does.
+        points: Whether the message points at anything, or opens as the rest of a question.
+        is_farewell: Whether the message thanks and asks nothing.
     """
 
     candidates: Sequence[Candidate]
     rows: Floats
     language: str
     marker: str
+    points: bool = False
+    is_farewell: bool = False
 
 
 def describe_antecedents(
@@ -126,7 +133,23 @@ def describe_antecedents(
         np.float32,
     )
     products = rows[:, _CROSSED[0]] * rows[:, _CROSSED[1]]
-    return Antecedents(candidates, np.concatenate([rows, products], axis=1), lexicon.code, view.marker)
+    return Antecedents(
+        candidates,
+        np.concatenate([rows, products], axis=1),
+        lexicon.code,
+        view.marker,
+        points=not about["nothing_points"],
+        is_farewell=view.is_farewell,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How a name stands in its sentence: what a sentence begins with is what it is about."""
+
+    opens_sentence: bool
+    opens_message: bool
+    is_oblique: bool
 
 
 class _View:
@@ -140,7 +163,7 @@ class _View:
         lexicon: Lexicon,
         candidates: Sequence[Candidate],
     ) -> None:
-        self.query, self.message, self.spoken, self.lexicon = query, message, spoken, lexicon
+        self.query, self.spoken, self.lexicon = query, spoken, lexicon
         self.candidates = candidates
         self.folded = [word.folded for word in message]
         self.parts = _parts(query, message)
@@ -152,6 +175,32 @@ class _View:
         self.things = [each for each in candidates if can_mean(each, thing=True, party=False)]
         self.parties = [each for each in candidates if can_mean(each, thing=False, party=True)]
         self.last_question = max((said.index for said in spoken if said.role == "user"), default=-1)
+
+    @property
+    def has_question_mark(self) -> bool:
+        """Whether the message ends in one."""
+        return self.query.rstrip().endswith("?")
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        """The first two words of each part of the message."""
+        starts = [
+            place for place, part in enumerate(self.parts) if not place or self.parts[place - 1] != part
+        ]
+        return frozenset(word for place in starts for word in self.folded[place : place + 2])
+
+    @property
+    def is_farewell(self) -> bool:
+        """Whether it thanks and asks nothing."""
+        lexicon = self.lexicon
+        asks = self.has_question_mark or not (lexicon.question | lexicon.grammar["auxiliary"]).isdisjoint(
+            self.heads
+        )
+        return (
+            not asks
+            and len(self.content) <= FAREWELL_CONTENT
+            and bool(lexicon.reply["thanks"].search(self.text))
+        )
 
     @cached_property
     def pointers(self) -> list[re.Match[str]]:
@@ -181,6 +230,23 @@ class _View:
         """Keys of the words in the sentences that mention each name."""
         return {each.name: _words_beside(self.spoken, each) for each in self.candidates}
 
+    @cached_property
+    def fresh(self) -> list[str]:
+        """Names that the last answer brought up."""
+        last = self.spoken[-1].index
+        return [each.name for each in self.candidates if all(said.message == last for said in each.mentions)]
+
+    def place_of(self, candidate: Candidate) -> _Place:
+        """How the latest mention of a name stands in its sentence."""
+        mention = candidate.mentions[-1]
+        text = next(said.text for said in self.spoken if said.index == mention.message)
+        leading = folded_words(words(text[_sentence_start(text, mention.start) : mention.start]))
+        return _Place(
+            opens_sentence=len(leading) <= 1,
+            opens_message=len(words(text[: mention.start])) <= OPENING_WORDS,
+            is_oblique=bool(leading) and leading[-1] in self.lexicon.grammar["preposition"],
+        )
+
     def is_called(self, candidate: Candidate) -> bool:
         """Whether the message speaks of a known thing by a noun for what the candidate is: *the reader*."""
         nouns = self.lexicon.kinds.get(KIND_OF.get(kind_of(candidate.type), ""), frozenset())
@@ -207,15 +273,13 @@ def _parts(text: str, message: Sequence[Word]) -> list[int]:
 
 def _about_message(view: _View) -> dict[str, float]:
     lexicon, grammar, folded = view.lexicon, view.lexicon.grammar, view.folded
-    marked = {kind: bool(marker(view.text, lexicon, kind)) for kind in MARKED}
+    marked: dict[str, bool] = {kind: bool(marker(view.text, lexicon, kind)) for kind in MARKED}
     holds = {name: not grammar[name].isdisjoint(folded) for name in CLASSES}
     points = bool(view.pointers)
     first = min((view.text.count(" ", 0, found.start()) for found in view.pointers), default=0)
     before = [place for place in range(first) if view.is_content[place]]
     opening = view.parts.count(0)
     has_parts = bool(view.parts) and view.parts[-1] > 0
-    starts = [place for place, part in enumerate(view.parts) if not place or view.parts[place - 1] != part]
-    heads = {word for place in starts for word in folded[place : place + 2]}
     answer = view.spoken[-1].text.rstrip() if view.spoken else ""
     return {
         **marked,
@@ -230,39 +294,25 @@ def _about_message(view: _View) -> dict[str, float]:
         "content_before_pointer": min(len(before), 4) / 2,
         "indefinite_before": not grammar["indefinite"].isdisjoint(folded[:first]),
         "self_before": not grammar["self"].isdisjoint(folded[:first]),
-        "drops": not grammar["drops"].isdisjoint(heads),
+        "drops": not grammar["drops"].isdisjoint(view.heads),
         "definite_nouns": min(len(view.definite), 3) / 2,
         "definite_new": min(len(view.definite - view.known), 3) / 2,
         "definite_known": not view.definite.isdisjoint(view.known),
-        "question_word": not lexicon.question.isdisjoint(heads),
-        "yes_no": not grammar["auxiliary"].isdisjoint(heads),
-        "question": view.query.rstrip().endswith("?"),
+        "question_word": not lexicon.question.isdisjoint(view.heads),
+        "yes_no": not grammar["auxiliary"].isdisjoint(view.heads),
+        "question": view.has_question_mark,
         "opening": has_parts and opening <= 3,
         "bare_opening": has_parts and opening <= 4 and not any(view.is_content[:opening]),
         "answer_asks": answer.endswith("?"),
-        "thanks": bool(lexicon.reply["thanks"].search(view.text))
-        and len(view.content) <= 2
-        and not view.query.rstrip().endswith("?"),
         "short": len(folded) <= 6,
         "length": math.log1p(len(folded)),
         "content": min(len(view.content), 8) / 4,
         "new": min(len(view.keys - view.known), 6) / 3,
         "no_content": not view.content,
-        "capitals": _has_new_name(view),
         "names": min(len(view.candidates), 5) / 3,
         "things": min(len(view.things), 4) / 2,
         "parties": min(len(view.parties), 4) / 2,
     }
-
-
-def _has_new_name(view: _View) -> bool:
-    """Whether a capital inside the message stands for something that was not spoken of."""
-    if view.lexicon.code == "de":  # every noun has one
-        return False
-    return any(
-        view.query[word.start].isupper() and word_key(word.folded) not in view.known
-        for word in view.message[1:]
-    )
 
 
 def _about_name(view: _View, rank: int, profiles: NameProfiles | None) -> dict[str, float]:
@@ -275,6 +325,7 @@ def _about_name(view: _View, rank: int, profiles: NameProfiles | None) -> dict[s
     others = (words for name, words in view.beside.items() if name != candidate.name)
     elsewhere = view.definite & frozenset[str]().union(*others)
     coverage = profiles.coverage(view.content, candidate.name, view.lexicon.code) if profiles else None
+    place = view.place_of(candidate)
     answered = [mention for mention in candidate.mentions if mention.message == view.spoken[-1].index]
     return {
         "is_thing": thing,
@@ -300,7 +351,11 @@ def _about_name(view: _View, rank: int, profiles: NameProfiles | None) -> dict[s
         "coverage": coverage or 0.0,
         "covers_nothing": coverage == 0 and bool(view.content),
         "unknown": coverage is None,
-        "opens_answer": any(mention.start < OPENING_CHARS for mention in answered),
+        "opens_answer": bool(answered) and place.opens_message,
+        "opens_sentence": place.opens_sentence,
+        "oblique": place.is_oblique,
+        "fresh": len(answered) == len(candidate.mentions),
+        "only_fresh": view.fresh == [candidate.name],
     }
 
 
@@ -311,7 +366,11 @@ def _words_beside(spoken: Sequence[Spoken], candidate: Candidate) -> frozenset[s
     for mention in candidate.mentions:
         text = texts[mention.message]
         ends = _SENTENCE_END.search(text, mention.end)
-        start = max((found.end() for found in _SENTENCE_END.finditer(text, 0, mention.start)), default=0)
+        start = _sentence_start(text, mention.start)
         sentence = text[start : ends.start() if ends else len(text)]
         beside |= set(map(word_key, folded_words(words(sentence))))
     return frozenset(beside)
+
+
+def _sentence_start(text: str, place: int) -> int:
+    return max((found.end() for found in _SENTENCE_END.finditer(text, 0, place)), default=0)

@@ -13,15 +13,17 @@ import numpy as np
 
 from ixchat.utils.local.antecedents import ANTECEDENT_FEATURES, Antecedents, describe_antecedents
 from ixchat.utils.local.features import Floats
-from ixchat.utils.local.rules import Ruling, rule_on_reference
+from ixchat.utils.local.rules import Ruling, Verdict, rule_on_reference
 from ixchat.utils.resolution import Turn
 from ixinfra.errors import ConfigError
 from ixrag.names import NameIndex
 from ixrag.profiles import NameProfiles
 
 WEIGHTS_FILE = "reference.json"
-MIN_PROBABILITY = 0.6  # of a name, from which it is appended: a false one costs more than a missed one
-MIN_LEANING = 0.6  # of any name at all, from which a message that gets none is called ambiguous
+MIN_PROBABILITY = 0.5  # of a name, from which it is appended to a message that points at something
+MIN_UNPOINTED = (
+    0.7  # where nothing points: most such messages stand alone, on a site far more than in the sets
+)
 SHOWN = 3  # features named as reasons
 
 
@@ -72,17 +74,20 @@ def choose_reference(
     found = describe_antecedents(turn, index, profiles)
     if found is None or not found.candidates:
         return rule_on_reference(turn, index)
+    if found.is_farewell:
+        return Ruling("keep", "farewell", language=found.language)
     scorer = scorer or shipped_reference_scorer()
     probabilities = scorer.probabilities(found)
     best, leaning = int(probabilities.argmax()), float(probabilities.sum())
     likeliest = float(probabilities[best])
     added = scorer.contributions(found)[best]
-    if likeliest >= MIN_PROBABILITY:
+    least = MIN_PROBABILITY if found.points else MIN_UNPOINTED
+    if likeliest >= least:
         because = _strongest(added)
         return Ruling(
             "resolve", "learned", found.candidates[best], found.marker, found.language, likeliest, because
         )
-    verdict = "ambiguous" if leaning >= MIN_LEANING else "keep"
+    verdict: Verdict = "ambiguous" if leaning >= least else "keep"
     return Ruling(verdict, "learned", None, found.marker, found.language, 1 - likeliest, _strongest(-added))
 
 

@@ -43,7 +43,8 @@ class LocalResolver:
             profiles: What the tenant's passages say of each name; for learned weights.
         """
         self.index = names if isinstance(names, NameIndex) else NameIndex(names)
-        self._learned, self._profiles = learned, profiles
+        # Learned on names that a graph knows; what only looks like a name is left to the rules.
+        self._learned, self._profiles = learned and len(self.index) > 0, profiles
         self._facts = {"model": "local:rules", "provider": "local"}
 
     async def search_query(self, turn: Turn) -> Resolution:

@@ -30,9 +30,10 @@ Reason = Literal[
     "one_candidate",
     "shared_candidate",
     "latest_candidate",
+    "farewell",
     "learned",
 ]
-"""What decided. Of the rules' reasons, the last three are reasons to resolve."""
+"""What decided. Three are reasons to resolve: `one_candidate`, `shared_candidate`, `latest_candidate`."""
 
 CONFIDENCE: Mapping[Reason, float] = {
     "unknown_language": 0.5,
@@ -48,6 +49,7 @@ CONFIDENCE: Mapping[Reason, float] = {
     "one_candidate": 0.9,
     "shared_candidate": 0.85,
     "latest_candidate": 0.7,
+    "farewell": 0.95,
 }
 """Share of right decisions to expect, by reason; set by hand, not calibrated."""
 
