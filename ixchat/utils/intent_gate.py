@@ -34,7 +34,9 @@ SHIPPED = Path(__file__).with_name("intent_gate.onnx")
 
 HASHED = 2048
 MAX_WORDS = 64  # what a longer message needs shows in its beginning
-_LEANS: tuple[Lean, ...] = get_args(Lean)
+_LEANS: tuple[Lean, ...] = (
+    "impersonal", "thing", "party", "several", "inside", "opener", "company", "shift",
+)  # fmt: skip
 _SHAPES = 32
 _SHAPE_SCALE = 2.0  # a mark of shape is worth several word patterns to the regularised model
 _MARKS = ("?", "？", "؟")

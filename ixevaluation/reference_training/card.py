@@ -80,7 +80,8 @@ def _by_language(
             own = [row for row in company.follow_ups if row.lang == lang]
             counts += _count(own, company, _learned(scorer, knows=True))
             keeps += _keeps(own)
-        yield lang, "learned", counts, keeps
+        if keeps:
+            yield lang, "learned", counts, keeps
 
 
 def _seen(dev: Sequence[Company], scorer: ReferenceScorer) -> Iterator[tuple[str, str, Counter[str], int]]:

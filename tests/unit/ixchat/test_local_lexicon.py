@@ -11,8 +11,10 @@ def test_five_languages_are_there_and_complete() -> None:
     assert set(lexicons()) == {"de", "en", "es", "fr", "it"}
     for lexicon in lexicons().values():
         assert set(lexicon.lean) == {
-            "impersonal", "thing", "party", "several", "inside", "opener", "company", "shift",
+            "impersonal", "thing", "party", "several", "inside", "opener", "company", "shift", "clitic",
         }  # fmt: skip
+        assert set(lexicon.grammar) == set(lexicons()["en"].grammar)
+        assert set(lexicon.kinds) == set(lexicons()["en"].kinds)
         assert set(lexicon.reply) == {"yes", "no", "thanks", "hello"}
 
 
@@ -59,6 +61,11 @@ LEANS = [
     ("de", "opener", "Und für Hotels?"),
     ("de", "company", "Wo sind Ihre Büros?"),
     ("de", "shift", "Übrigens, stellen Sie ein?"),
+    ("fr", "clitic", "On peut y importer un fichier ?"),
+    ("en", "clitic", "Is there a cheaper one?"),
+    ("es", "clitic", "¿Pueden descargársela los peones?"),
+    ("it", "clitic", "Ne posso avere più di uno?"),
+    ("de", "clitic", "Läuft die auch auf alten Handys?"),
 ]
 
 
@@ -91,6 +98,31 @@ def test_impersonal_phrases_point_at_nothing(code: str, message: str) -> None:
     text = blank_impersonal(folded(message), lexicon)
     assert len(text) == len(folded(message))
     assert not any(marker(text, lexicon, kind) for kind in ("thing", "party", "several"))
+
+
+@pytest.mark.parametrize(
+    ("code", "word_class", "word"),
+    [
+        ("fr", "possessive", "ses"), ("fr", "definite", "aux"), ("fr", "indefinite", "une"), ("fr", "self", "notre"), ("fr", "drops", "marche"), ("fr", "firm", "siège"),
+        ("en", "possessive", "its"), ("en", "definite", "the"), ("en", "indefinite", "an"), ("en", "self", "our"), ("en", "drops", "works"), ("en", "firm", "offices"),
+        ("es", "possessive", "sus"), ("es", "definite", "del"), ("es", "indefinite", "unos"), ("es", "self", "nuestra"), ("es", "drops", "funciona"), ("es", "firm", "oficinas"),
+        ("it", "possessive", "suoi"), ("it", "definite", "della"), ("it", "indefinite", "uno"), ("it", "self", "miei"), ("it", "drops", "costa"), ("it", "firm", "uffici"),
+        ("de", "possessive", "seine"), ("de", "definite", "zum"), ("de", "indefinite", "einem"), ("de", "self", "unsere"), ("de", "drops", "läuft"), ("de", "firm", "büros"),
+    ],
+)  # fmt: skip
+def test_word_classes_hold_their_words(code: str, word_class: str, word: str) -> None:
+    assert folded(word) in lexicons()[code].grammar[word_class]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "noun"),
+    [
+        ("fr", "device", "sonde"), ("fr", "plan", "formule"), ("en", "device", "reader"), ("en", "product", "app"),
+        ("es", "device", "lector"), ("it", "plan", "pacchetto"), ("de", "product", "konto"), ("de", "sector", "branche"),
+    ],
+)  # fmt: skip
+def test_nouns_say_what_an_entity_is(code: str, kind: str, noun: str) -> None:
+    assert folded(noun) in lexicons()[code].kinds[kind]
 
 
 @pytest.mark.parametrize(
