@@ -18,7 +18,8 @@ class Entity:
     aliases: tuple[str, ...] = ()
 
 
-RESOLVER = LocalResolver([Entity("Pointavel"), Entity("Paiemine"), Entity("Premium", "plan")])
+ENTITIES = [Entity("Pointavel"), Entity("Paiemine"), Entity("Premium", "plan")]
+RESOLVER, LEARNED = LocalResolver(ENTITIES), LocalResolver(ENTITIES, learned=True)
 
 
 def turn(query: str, *history: str, company: str = "Lumeo") -> Turn:
@@ -160,7 +161,11 @@ PIECES = st.sampled_from(
 SAID = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
 
 
-@given(LEANING | TEXT, st.lists(SAID, min_size=1, max_size=6), st.sampled_from([RESOLVER, LocalResolver()]))
+@given(
+    LEANING | TEXT,
+    st.lists(SAID, min_size=1, max_size=6),
+    st.sampled_from([RESOLVER, LEARNED, LocalResolver()]),
+)
 async def test_a_reference_is_the_message_or_the_message_and_a_span_of_the_last_two_exchanges(
     query: str, history: list[str], resolver: LocalResolver
 ) -> None:

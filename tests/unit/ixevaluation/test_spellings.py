@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from importlib import resources
 
 import pytest
 from fakes import FakeRetriever
@@ -18,6 +16,9 @@ from ixchat.nodes.knowledge_retriever import choose
 from ixchat.utils.local import LocalResolver
 from ixchat.utils.resolution import Message, Turn
 from ixevaluation.dataset import BUNDLED_DIR, read_items
+from ixrag.names import NameIndex
+from ixrag.profiles import NameProfiles
+from ixrag.sample import sample_corpus
 from ixrag.words import folded
 
 SETS = ("v1", "elliptic", "reference")
@@ -39,19 +40,12 @@ SPELLINGS = [
 CASES = [pytest.param(str.lower, id="lower case"), pytest.param(str.upper, id="capitals")]
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
-    name: str
-    type: str
-    aliases: tuple[str, ...]
-
-
 @cache
-def resolver() -> LocalResolver:
-    graph = json.loads(resources.files("ixrag").joinpath("sample", "graph.json").read_text(encoding="utf-8"))
-    return LocalResolver(
-        Entity(row["name"], row["type"], tuple(row.get("aliases", ()))) for row in graph["entities"]
-    )
+def resolver(*, learned: bool = False) -> LocalResolver:
+    corpus = sample_corpus()
+    index = NameIndex(corpus.entities)
+    profiles = NameProfiles.of((passage.text for passage in corpus.passages), index)
+    return LocalResolver(index, learned=learned, profiles=profiles)
 
 
 @cache
@@ -73,7 +67,9 @@ async def decision(turn: Turn, local: LocalResolver) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("local", [resolver(), LocalResolver()], ids=["names known", "no graph"])
+@pytest.mark.parametrize(
+    "local", [resolver(), resolver(learned=True), LocalResolver()], ids=["rules", "learned", "no graph"]
+)
 @pytest.mark.parametrize("spell", SPELLINGS)
 async def test_another_encoding_of_a_turn_is_the_same_turn(spell: Spelling, local: LocalResolver) -> None:
     for item_id, turn in turns():
@@ -82,8 +78,10 @@ async def test_another_encoding_of_a_turn_is_the_same_turn(spell: Spelling, loca
         assert await decision(spelt, local) == await decision(turn, local), item_id
 
 
+@pytest.mark.parametrize("learned", [False, True], ids=["rules", "learned"])
 @pytest.mark.parametrize("spell", CASES)
-async def test_the_visitors_case_decides_nothing(spell: Spelling) -> None:
+async def test_the_visitors_case_decides_nothing(spell: Spelling, learned: bool) -> None:
+    local = resolver(learned=learned)
     for item_id, turn in turns():
         spelt = replace(turn, query=spell(turn.query))
-        assert await decision(spelt, resolver()) == await decision(turn, resolver()), item_id
+        assert await decision(spelt, local) == await decision(turn, local), item_id
