@@ -21,10 +21,12 @@ from ixchat.utils.local.learned import missing_words
 from ixchat.utils.local.reading import REMEMBERED
 from ixchat.utils.resolution import Message, Resolver, Turn
 from ixrag.names import NameIndex
+from ixrag.profiles import NameProfiles
 from ixrag.rarity import Rarity
 
 SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in "aeiou"]
 REPEATS = 1_000
+PASSAGES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,16 @@ def main() -> None:
         _report(
             "match the names of two turns", lambda _, text=text, index=index: index.find(text), turns[:200]
         )
+        started = time.perf_counter()
+        profiles = NameProfiles.of(_passages(rng, entities), index)
+        print(f"    profiles of {PASSAGES} passages: built in {time.perf_counter() - started:.2f} s")
         resolver = LocalResolver(index)
+        learned = LocalResolver(index, learned=True, profiles=profiles)
+        french = [_french(rng, entities) for _ in turns]
         _report("reference by rules", _blocking(resolver.reference), turns)
-        _report(
-            "reference by rules, French",
-            _blocking(resolver.reference),
-            [_french(rng, entities) for _ in turns],
-        )
+        _report("reference by rules, French", _blocking(resolver.reference), french)
+        _report("reference, learned", _blocking(learned.reference), turns)
+        _report("reference, learned, French", _blocking(learned.reference), french)
         _report("short reply", _blocking(resolver.keyword_query), turns)
     rarity = Rarity.of(" ".join(_word(rng) for _ in range(100)) for _ in range(2_000))
     _report("missing words, all unread", lambda turn: missing_words(turn, rarity), turns)
@@ -141,6 +146,14 @@ def _french(rng: random.Random, entities: list[Entity]) -> Turn:
         ]
     )
     return Turn(query, history, "Lumeo")
+
+
+def _passages(rng: random.Random, entities: list[Entity]) -> list[str]:
+    """A hundred words with a name among them, each."""
+    return [
+        f"{rng.choice(entities).name} is what the team has for it: " + " ".join(_word(rng) for _ in range(90))
+        for _ in range(PASSAGES)
+    ]
 
 
 def _word(rng: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""Where to set `ask_below`: what the rules decide alone at each confidence, how well, and which calls that saves."""
+"""Where to set `ask_below`: what learned weights decide alone at each confidence, how well, and which calls that saves."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def decide_stress() -> list[Decided]:
     """Every pair of the stress set; keeping the message is right."""
     found = []
     for pair in stress_pairs():
-        resolve: Resolver = LocalResolver(pair.names).reference
+        resolve: Resolver = LocalResolver(pair.names, learned=True).reference
         guess = await resolve(pair.turn)
         found.append(Decided(_confidence(guess), not guess.changes(pair.turn)))
     return found

@@ -16,6 +16,9 @@ from ixrag.profiles import NameProfiles
 Decide = Callable[[FollowUp, NameIndex, NameProfiles | None], str | None]
 """The name to add, or None."""
 
+Row = tuple[str, str, Counter[str], int]
+"""Whose follow-ups, who decided, how often with which outcome, and how many of them need no name."""
+
 HEAD = """# The reference scorer
 
 A conditional logit over counted features of a message and of each name of the last two turns: the names compete with one
@@ -48,32 +51,49 @@ def card(
         shipped: The scorer that saw all of `dev`.
     """
     lines = [HEAD.format(least=MIN_PROBABILITY, unpointed=MIN_UNPOINTED, strangers=STRANGERS)]
-    rows = [
-        *((company, unseen[company.key], company.key) for company in dev),
-        *((company, shipped, f"{company.key}, sealed") for company in holdout),
+    of_dev = list(_decisions([(company, unseen[company.key], company.key) for company in dev]))
+    sealed = list(_decisions([(company, shipped, f"{company.key}, sealed") for company in holdout]))
+    lines += _table(
+        "Companies that the scorer did not see", [*of_dev, *_sums(of_dev, "all of these"), *sealed]
+    )
+    scorers = [(company, unseen[company.key]) for company in dev] + [
+        (company, shipped) for company in holdout
     ]
-    lines += _table("Companies that the scorer did not see", list(_decisions(rows)))
-    lines += _table("By language, passages known", list(_by_language([(a, b) for a, b, _ in rows])))
+    lines += _table("By language, passages known", list(_by_language(scorers)))
     lines += _table("Stress pairs, names alone", _stress(unseen["stress"], shipped))
     lines += _table("Companies that taught it, passages known", list(_seen(dev, shipped)))
     return "\n".join(lines)
 
 
-def _decisions(
-    rows: Sequence[tuple[Company, ReferenceScorer, str]],
-) -> Iterator[tuple[str, str, Counter[str], int]]:
+def _decisions(rows: Sequence[tuple[Company, ReferenceScorer, str]]) -> Iterator[Row]:
     for company, scorer, label in rows:
-        for name, decide in (
-            ("rules", _rules),
-            ("learned, names alone", _learned(scorer, knows=False)),
-            ("learned, passages known", _learned(scorer, knows=True)),
-        ):
+        for name, decide in _deciders(scorer):
             yield label, name, _count(company.follow_ups, company, decide), _keeps(company.follow_ups)
+
+
+def _sums(rows: Sequence[Row], label: str) -> Iterator[Row]:
+    """The rows of each decider added up."""
+    for name in dict.fromkeys(name for _, name, _, _ in rows):
+        own = [row for row in rows if row[1] == name]
+        yield (
+            label,
+            name,
+            sum((counts for _, _, counts, _ in own), Counter[str]()),
+            sum(row[3] for row in own),
+        )
+
+
+def _deciders(scorer: ReferenceScorer) -> tuple[tuple[str, Decide], ...]:
+    return (
+        ("rules", _rules),
+        ("learned, names alone", _learned(scorer, knows=False)),
+        ("learned, passages known", _learned(scorer, knows=True)),
+    )
 
 
 def _by_language(
     rows: Sequence[tuple[Company, ReferenceScorer]],
-) -> Iterator[tuple[str, str, Counter[str], int]]:
+) -> Iterator[Row]:
     for lang in ("fr", "en", "es", "it", "de"):
         counts, keeps = Counter[str](), 0
         for company, scorer in rows:
@@ -84,13 +104,13 @@ def _by_language(
             yield lang, "learned", counts, keeps
 
 
-def _seen(dev: Sequence[Company], scorer: ReferenceScorer) -> Iterator[tuple[str, str, Counter[str], int]]:
+def _seen(dev: Sequence[Company], scorer: ReferenceScorer) -> Iterator[Row]:
     for company in dev:
         counts = _count(company.follow_ups, company, _learned(scorer, knows=True))
         yield company.key, "learned", counts, _keeps(company.follow_ups)
 
 
-def _stress(unseen: ReferenceScorer, shipped: ReferenceScorer) -> list[tuple[str, str, Counter[str], int]]:
+def _stress(unseen: ReferenceScorer, shipped: ReferenceScorer) -> list[Row]:
     pairs = stress_pairs()
     found = []
     for name, scorer in (
@@ -131,7 +151,7 @@ def _keeps(rows: Sequence[FollowUp]) -> int:
     return sum(row.expected.decision != "resolve" for row in rows)
 
 
-def _table(title: str, rows: Sequence[tuple[str, str, Counter[str], int]]) -> list[str]:
+def _table(title: str, rows: Sequence[Row]) -> list[str]:
     lines = [
         f"## {title}\n",
         "| follow-ups | decided by | right | missed | wrong name | unneeded |",

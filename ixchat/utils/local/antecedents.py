@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ixchat.utils.candidates import Candidate, Spoken, recent
+from ixchat.utils.candidates import Candidate, Mention, Spoken, recent
 from ixchat.utils.local.features import Floats
 from ixchat.utils.local.lexicon import Lean, Lexicon, lexicon_of
-from ixchat.utils.local.reading import MAX_WORDS, is_content, read_message
+from ixchat.utils.local.reading import MAX_WORDS, REMEMBERED, is_content
 from ixchat.utils.local.rules import blank_impersonal, can_mean, kind_of, marker, named_before, named_in
 from ixchat.utils.resolution import Turn
 from ixrag.names import NameIndex
@@ -83,12 +85,13 @@ class Antecedents:
     """The names that a message may need.
 
     Attributes:
-        candidates: Names of the last turns, most recent first.
+        candidates: Names of the last turns that the message does not hold, most recent first.
         rows: float32 `[len(candidates), len(ANTECEDENT_FEATURES)]`.
         language: ISO 639-1 code of the word lists used.
         marker: The first words of the message that point at something; empty where none does.
         points: Whether the message points at anything, or opens as the rest of a question.
-        is_farewell: Whether the message thanks and asks nothing.
+        means_several: Whether it points at several, or asks to choose.
+        is_farewell: Whether it thanks and asks nothing.
     """
 
     candidates: Sequence[Candidate]
@@ -96,6 +99,7 @@ class Antecedents:
     language: str
     marker: str
     points: bool = False
+    means_several: bool = False
     is_farewell: bool = False
 
 
@@ -113,12 +117,14 @@ def describe_antecedents(
     lexicon = lexicon_of(message, *(said.words[:MAX_WORDS] for said in spoken))
     if lexicon is None:
         return None
-    candidates = named_before(spoken, lexicon, index, turn.company_name)[:MAX_NAMES]
+    before = named_before(spoken, lexicon, index, turn.company_name)
+    named = named_in(message, before, index, turn.company_name)
+    in_message = {hit.name for hit in index.find_in(message)}
+    candidates = [each for each in before if each.name not in in_message][:MAX_NAMES]
     view = _View(turn.query, message, spoken, lexicon, candidates)
     if not candidates:
         return Antecedents((), np.zeros((0, len(ANTECEDENT_FEATURES)), np.float32), lexicon.code, view.marker)
     about = _about_message(view)
-    named = named_in(message, candidates, index, turn.company_name)
     about |= {
         "names_subject": named.subject,
         "names_setting": named.setting,
@@ -139,6 +145,7 @@ def describe_antecedents(
         lexicon.code,
         view.marker,
         points=not about["nothing_points"],
+        means_several=bool(about["several"]),
         is_farewell=view.is_farewell,
     )
 
@@ -165,6 +172,7 @@ class _View:
     ) -> None:
         self.query, self.spoken, self.lexicon = query, spoken, lexicon
         self.candidates = candidates
+        self.said = {message.index: _read(message.text) for message in spoken}
         self.folded = [word.folded for word in message]
         self.parts = _parts(query, message)
         self.is_content = [is_content(word, lexicon) and word not in lexicon.frame for word in self.folded]
@@ -228,7 +236,15 @@ class _View:
     @cached_property
     def beside(self) -> dict[str, frozenset[str]]:
         """Keys of the words in the sentences that mention each name."""
-        return {each.name: _words_beside(self.spoken, each) for each in self.candidates}
+        found: dict[str, frozenset[str]] = {}
+        for candidate in self.candidates:
+            keys: set[str] = set()
+            for mention in candidate.mentions:
+                said = self.said[mention.message]
+                sentence = said.sentence(mention)
+                keys.update(said.keys[sentence.start : sentence.stop])
+            found[candidate.name] = frozenset(keys)
+        return found
 
     @cached_property
     def fresh(self) -> list[str]:
@@ -239,12 +255,13 @@ class _View:
     def place_of(self, candidate: Candidate) -> _Place:
         """How the latest mention of a name stands in its sentence."""
         mention = candidate.mentions[-1]
-        text = next(said.text for said in self.spoken if said.index == mention.message)
-        leading = folded_words(words(text[_sentence_start(text, mention.start) : mention.start]))
+        said = self.said[mention.message]
+        place, sentence = bisect_left(said.starts, mention.start), said.sentence(mention)
+        before = said.folded[place - 1] if place > sentence.start else ""
         return _Place(
-            opens_sentence=len(leading) <= 1,
-            opens_message=len(words(text[: mention.start])) <= OPENING_WORDS,
-            is_oblique=bool(leading) and leading[-1] in self.lexicon.grammar["preposition"],
+            opens_sentence=place - sentence.start <= 1,
+            opens_message=place <= OPENING_WORDS,
+            is_oblique=before in self.lexicon.grammar["preposition"],
         )
 
     def is_called(self, candidate: Candidate) -> bool:
@@ -255,9 +272,35 @@ class _View:
     @cached_property
     def known(self) -> frozenset[str]:
         """Keys of all words said before."""
-        return frozenset[str]().union(
-            *(read_message(said.text, self.lexicon.code).known for said in self.spoken)
-        )
+        return frozenset[str]().union(*(message.known for message in self.said.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message of the last turns: its words, where each begins, and where sentences end."""
+
+    folded: Sequence[str]
+    keys: Sequence[str]
+    known: frozenset[str]
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    def sentence(self, mention: Mention) -> range:
+        """Places of the words in the sentence of a mention."""
+        first, last = bisect_left(self.ends, mention.start), bisect_left(self.ends, mention.end)
+        opens = self.ends[first - 1] if first else 0
+        closes = self.ends[last] if last < len(self.ends) else sys.maxsize
+        return range(bisect_left(self.starts, opens), bisect_left(self.starts, closes))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _read(text: str) -> _Said:
+    split = words(text)
+    folded = folded_words(split)[:MAX_WORDS]
+    keys = list(map(word_key, folded))
+    starts = [word.start for word in split[:MAX_WORDS]]
+    ends = [found.start() for found in _SENTENCE_END.finditer(text)]
+    return _Said(folded, keys, frozenset(keys), starts, ends)
 
 
 def _parts(text: str, message: Sequence[Word]) -> list[int]:
@@ -357,20 +400,3 @@ def _about_name(view: _View, rank: int, profiles: NameProfiles | None) -> dict[s
         "fresh": len(answered) == len(candidate.mentions),
         "only_fresh": view.fresh == [candidate.name],
     }
-
-
-def _words_beside(spoken: Sequence[Spoken], candidate: Candidate) -> frozenset[str]:
-    """Keys of the words in the sentences that mention a name."""
-    texts = {said.index: said.text for said in spoken}
-    beside: set[str] = set()
-    for mention in candidate.mentions:
-        text = texts[mention.message]
-        ends = _SENTENCE_END.search(text, mention.end)
-        start = _sentence_start(text, mention.start)
-        sentence = text[start : ends.start() if ends else len(text)]
-        beside |= set(map(word_key, folded_words(words(sentence))))
-    return frozenset(beside)
-
-
-def _sentence_start(text: str, place: int) -> int:
-    return max((found.end() for found in _SENTENCE_END.finditer(text, 0, place)), default=0)

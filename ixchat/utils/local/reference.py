@@ -87,7 +87,7 @@ def choose_reference(
         return Ruling(
             "resolve", "learned", found.candidates[best], found.marker, found.language, likeliest, because
         )
-    verdict: Verdict = "ambiguous" if leaning >= least else "keep"
+    verdict: Verdict = "ambiguous" if found.means_several or leaning >= least else "keep"
     return Ruling(verdict, "learned", None, found.marker, found.language, 1 - likeliest, _strongest(-added))
 
 
