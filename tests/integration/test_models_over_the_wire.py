@@ -280,7 +280,7 @@ async def test_500_cancelled_calls_leave_the_pool_whole(provider: str) -> None:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for a condition of the server, which learns of a closed connection a little later."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110  # the state is the server's
             await asyncio.sleep(0.005)
 
