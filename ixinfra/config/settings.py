@@ -552,6 +552,15 @@ class TenantConfig(Section):
     def _missing_tier_is_unknown(cls, data: Any) -> Any:
         return {"tier": None, **data} if isinstance(data, dict) else data
 
+    @model_validator(mode="after")
+    def _engine_plans_its_own_forms(self) -> TenantConfig:
+        if self.retriever == "hybrid" and (self.passage_forms or self.graph_forms):
+            key = "passage_forms" if self.passage_forms else "graph_forms"
+            raise ValueError(
+                f"{key} is for retriever = \"lightrag\"; the hybrid engine plans its forms itself: use []"
+            )
+        return self
+
     @field_validator("company_name")
     @classmethod
     def _strip(cls, name: str) -> str:

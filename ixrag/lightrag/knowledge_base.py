@@ -133,7 +133,7 @@ class KnowledgeBase:
         return self._shared.catalog
 
     async def passages(self, most: int | None = None) -> list[tuple[PassageInfo, str]]:
-        """Passages and their texts, in the order of the build.
+        """Passages and their texts, in no order that means anything.
 
         Args:
             most: How many to read; the first ones. None for all.

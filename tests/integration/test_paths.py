@@ -27,7 +27,7 @@ from ixinfra.config.loader import get_config
 from ixinfra.config.settings import ReferenceRoute, Settings
 from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing_tree import RecordingTracer, SpanRecord
-from ixrag.lightrag.knowledge_base import build_knowledge_base, open_knowledge_base
+from ixrag.lightrag.knowledge_base import KnowledgeBase, build_knowledge_base, open_knowledge_base
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
 from ixrag.sample import SAMPLE_NAME, sample_corpus
 
@@ -263,6 +263,42 @@ async def test_a_model_route_lets_the_local_resolver_foresee(settings: Settings)
     assert retrieval.resolution.fallback == "model_error", "the server refuses; the visitor's words are used"
     assert retrieval.record["query"] == FOLLOW_UP
     assert local.record["entity"] == "Affluvane"
+
+
+async def test_a_store_that_loses_its_passages_costs_their_testimony_and_nothing_else(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(_base: KnowledgeBase, _most: int | None = None) -> None:
+        raise OSError("secret/path/of/the/store")
+
+    monkeypatch.setattr(KnowledgeBase, "passages", fails)
+    tenant = await open_tenant(
+        settings, "advanced", embedder=HashEmbedder(dim=2048), tracer=RecordingTracer()
+    )
+    try:
+        found = await retrieve(turn_from(FOLLOW_UP, OFFER, "Velmora", "advanced"), tenant.deps)
+    finally:
+        await tenant.close()
+    assert (found.record["entity"], found.record["model"]) == ("Affluvane", "local:learned")
+    assert "OSError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_the_passages_of_a_knowledge_base_are_read_whole_or_in_part(
+    settings: Settings,
+) -> None:
+    tenant = await open_tenant(
+        settings, "advanced", embedder=HashEmbedder(dim=2048), tracer=RecordingTracer()
+    )
+    try:
+        assert isinstance(tenant.deps.retriever, LightRAGRetriever)
+        base = tenant.deps.retriever.knowledge_base
+        every, some = await base.passages(), await base.passages(3)
+    finally:
+        await tenant.close()
+    assert {info.id for info, _ in every} == {passage.id for passage in sample_corpus().passages}
+    assert some == every[:3]
+    assert all(text for _, text in every)
 
 
 async def test_rules_first_asks_the_model_only_where_they_are_unsure(settings: Settings) -> None:

@@ -320,6 +320,14 @@ def test_a_tier_is_a_retrieval_mode(write: Write, tier: str, mode: str) -> None:
     assert load(folder).tenants["acme"].rag_mode == mode
 
 
+@pytest.mark.parametrize("key", ["passage_forms", "graph_forms"])
+def test_forms_of_a_tenant_on_the_hybrid_engine_stop_the_start(write: Write, key: str) -> None:
+    table = '[tenants.acme]\ntier = "lite"\nknowledge_base = "acme"\nretriever = "hybrid"'
+    error = error_of(write(f'{table}\n{key} = ["glossary"]'))
+    assert f"tenants.acme: {key} is for retriever" in error
+    assert "use []" in error
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a b", "é", "a" * 65])
 def test_a_tenant_name_is_safe_in_paths_and_keys(write: Write, name: str) -> None:
     assert "tenants." in error_of(write(f'[tenants.{json.dumps(name)}]\ntier = "lite"\nknowledge_base = "x"'))
