@@ -50,8 +50,9 @@ ABOUT_MESSAGE = (
 ABOUT_NAME = (
     "is_thing", "is_party", "is_setting", "in_last_answer", "in_last_question", "said_by_both", "said_by_user",
     "mentions", "rank", "only_name", "only_of_group", "group", "latest_of_group", "first_of_group",
-    "only_of_last_turn", "beside_content", "beside_definite", "definite_elsewhere", "called_so", "other_called_so", "coverage", "covers_nothing", "unknown",
-    "opens_answer", "opens_sentence", "oblique", "fresh", "only_fresh",
+    "only_of_last_turn", "beside_content", "beside_definite", "definite_elsewhere", "called_so",
+    "other_called_so", "coverage", "covers_nothing", "unknown", "opens_answer", "opens_sentence", "oblique",
+    "fresh", "only_fresh",
 )  # fmt: skip
 CROSSED = (
     ("thing", "is_thing"), ("thing", "is_party"), ("party", "is_party"), ("party", "is_thing"),
@@ -65,8 +66,8 @@ CROSSED = (
     ("nothing_points", "covers_nothing"), ("company", "coverage"), ("company", "is_thing"),
     ("pointer_first", "company"), ("pointer", "company"), ("pointer", "content_before_pointer"),
     ("order", "first_of_group"), ("order", "latest_of_group"), ("names_company", "coverage"),
-    ("names_subject", "pointer_first"), ("impersonal", "nothing_points"), ("firm", "nothing_points"), ("firm", "coverage"), ("firm", "is_party"), ("firm", "pointer_first"),
-    ("self", "coverage"), ("several", "things"), ("several", "parties"), ("group", "only_of_last_turn"),
+    ("names_subject", "pointer_first"), ("impersonal", "nothing_points"), ("firm", "nothing_points"),
+    ("firm", "coverage"), ("firm", "is_party"), ("firm", "pointer_first"), ("self", "coverage"), ("several", "things"), ("several", "parties"), ("group", "only_of_last_turn"),
     ("question_word", "nothing_points"), ("pointer", "latest_of_group"), ("pointer", "opens_sentence"),
     ("pointer", "oblique"), ("pointer", "fresh"), ("pointer", "only_fresh"), ("nothing_points", "only_fresh"),
     ("pointer", "said_by_both"), ("group", "called_so"), ("group", "beside_definite"), ("group", "coverage"),
@@ -91,7 +92,7 @@ class Antecedents:
         marker: The first words of the message that point at something; empty where none does.
         points: Whether the message points at anything, or opens as the rest of a question.
         means_several: Whether it points at several, or asks to choose.
-        is_farewell: Whether it thanks and asks nothing.
+        is_farewell: Whether it thanks, asks nothing and points at nothing.
     """
 
     candidates: Sequence[Candidate]
@@ -199,13 +200,12 @@ class _View:
 
     @property
     def is_farewell(self) -> bool:
-        """Whether it thanks and asks nothing."""
-        lexicon = self.lexicon
-        asks = self.has_question_mark or not (lexicon.question | lexicon.grammar["auxiliary"]).isdisjoint(
-            self.heads
-        )
+        """Whether it thanks, asks nothing and points at nothing."""
+        lexicon, grammar = self.lexicon, self.lexicon.grammar
+        asking = lexicon.question | grammar["auxiliary"] | grammar["drops"]
         return (
-            not asks
+            not (self.has_question_mark or self.pointers)
+            and asking.isdisjoint(self.heads)
             and len(self.content) <= FAREWELL_CONTENT
             and bool(lexicon.reply["thanks"].search(self.text))
         )
@@ -319,7 +319,7 @@ def _about_message(view: _View) -> dict[str, float]:
     marked: dict[str, bool] = {kind: bool(marker(view.text, lexicon, kind)) for kind in MARKED}
     holds = {name: not grammar[name].isdisjoint(folded) for name in CLASSES}
     points = bool(view.pointers)
-    first = min((view.text.count(" ", 0, found.start()) for found in view.pointers), default=0)
+    first = min((view.plain.count(" ", 0, found.start()) for found in view.pointers), default=0)
     before = [place for place in range(first) if view.is_content[place]]
     opening = view.parts.count(0)
     has_parts = bool(view.parts) and view.parts[-1] > 0
