@@ -92,7 +92,7 @@ class Antecedents:
         marker: The first words of the message that point at something; empty where none does.
         points: Whether the message points at anything, or opens as the rest of a question.
         means_several: Whether it points at several, or asks to choose.
-        is_farewell: Whether it thanks, asks nothing and points at nothing.
+        is_farewell: Whether it thanks and asks nothing.
     """
 
     candidates: Sequence[Candidate]
@@ -200,15 +200,15 @@ class _View:
 
     @property
     def is_farewell(self) -> bool:
-        """Whether it thanks, asks nothing and points at nothing."""
+        """Whether it thanks and asks nothing; many a visitor leaves the question mark out."""
         lexicon, grammar = self.lexicon, self.lexicon.grammar
-        asking = lexicon.question | grammar["auxiliary"] | grammar["drops"]
-        return (
-            not (self.has_question_mark or self.pointers)
-            and asking.isdisjoint(self.heads)
-            and len(self.content) <= FAREWELL_CONTENT
-            and bool(lexicon.reply["thanks"].search(self.text))
+        asks = (
+            self.has_question_mark
+            or not (lexicon.question | grammar["auxiliary"]).isdisjoint(self.heads)
+            or not grammar["drops"].isdisjoint(self.folded)
         )
+        thanks = lexicon.reply["thanks"].search(self.text)
+        return bool(thanks) and not asks and len(self.content) <= FAREWELL_CONTENT
 
     @cached_property
     def pointers(self) -> list[re.Match[str]]:

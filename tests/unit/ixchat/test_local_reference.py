@@ -61,6 +61,7 @@ NEEDED = [
     pytest.param("¿Funciona sin conexión en el almacén?", ("¿Control de horas?", "Sí, **Pointavel** registra cada entrada."), "Pointavel", id="subject left out"),
     pytest.param("E per trenta dipendenti quanto costa?", ("Avete un timbratore?", "Sì, **Pointavel**."), "Pointavel", id="ellipsis"),
     pytest.param("Läuft die App auch auf alten Handys?", ("Habt ihr eine Zeiterfassung?", "Ja, mit der App **Pointavel**."), "Pointavel", id="noun of its own sentence"),
+    pytest.param("merci, et il marche sans réseau", ("Une badgeuse ?", "**Pointavel** fait cela."), "Pointavel", id="thanks before a question without its mark"),
     pytest.param("Combien de salariés ont-ils ?", ("Des clients dans l'hôtellerie ?", "Oui, les **Hôtels Marvane**, depuis trois ans."), "Hôtels Marvane", id="people"),
 ]  # fmt: skip
 
@@ -74,6 +75,7 @@ def test_the_name_that_a_message_needs_is_found(query: str, history: tuple[str, 
 
 
 KEPT = [
+    pytest.param("ok gracias, ya con esto me apaño", ("¿Control de horas?", "Sí, **Pointavel** registra cada entrada."), id="thanks that point at nothing"),
     pytest.param("How many people work for your company?", ("A time clock?", "Pointavel does that."), id="the company"),
     pytest.param("Une facture envoyée par simple SMS, ça a une valeur légale en France ?", ("Une badgeuse ?", "**Pointavel** fait cela."), id="points inside"),
     pytest.param("¿Y cuánto cuesta Paiemine al mes?", ("¿Control de horas?", "Sí, **Pointavel** registra cada entrada."), id="names another product"),
