@@ -71,7 +71,7 @@ def measure(
     problems = _rankings(scored, searchers, sets)
     fitted = [fit_weights([row for held, row in problems if held != fold]) for fold in range(FOLDS)]
     for item in scored:
-        item.weights = Scorer(fitted[item.example.fold]).weigh(item.words.rows)
+        item.weights = Scorer(fitted[item.example.fold]).weigh(item.words.rows, item.scores.need)
     return _report(scored, searchers)
 
 
@@ -137,6 +137,7 @@ def typed(most: int, need: float) -> Added:
 ARMS: Mapping[str, Added] = {
     "as shipped": weighted(MIN_NEED_WEIGHED, MIN_WEIGHT),
     "every word": weighted(0.0, 0.0),
+    "need ≥ 0.2": weighted(0.2, MIN_WEIGHT),
     "need ≥ 0.5": weighted(0.5, MIN_WEIGHT),
     "need ≥ 0.82": weighted(MIN_NEED, MIN_WEIGHT),
     "words of the conversation alone": weighted(MIN_NEED_WEIGHED, MIN_WEIGHT, unsaid=False),
@@ -145,7 +146,7 @@ ARMS: Mapping[str, Added] = {
     "two words typed, need ≥ 0.5": typed(2, 0.5),
     "three words typed, need ≥ 0.82": typed(3, MIN_NEED),
 }
-THRESHOLDS = (MIN_NEED_WEIGHED, 0.5, 0.7, 0.8, MIN_NEED)
+THRESHOLDS = (0.2, 0.5, 0.7, 0.8, MIN_NEED)
 
 
 def _report(scored: Sequence[Scored], searchers: Mapping[str, Searcher]) -> Report:

@@ -15,7 +15,7 @@ from ixchat.utils.local.weighing import LOG_WEIGHT_RANGE, WEIGHT_FEATURES
 
 Doubles = NDArray[np.float64]
 
-SET_WEIGHT = {"retrieval-mtrag": 1.0, "retrieval-mtragun": 1.2, "retrieval-canard": 0.03}
+SET_WEIGHT = {"retrieval-mtrag": 1.0, "retrieval-mtragun": 1.5, "retrieval-canard": 0.03}
 """Of a turn. CANARD has most of the turns, and one topic a conversation: more of it makes words too heavy elsewhere."""
 
 PRIOR = {"bias": -1.0, "term": 0.6}  # a word weighs as it is probable, until the labels say otherwise
@@ -32,7 +32,7 @@ class Ranking:
 
     Attributes:
         own: float64 `[d]`, BM25 score of the message.
-        added: float64 `[d, n]`, BM25 score of each word.
+        added: float64 `[d, n]`, BM25 score of each word, times the probability that the message lacks any.
         relevant: float64 `[d]`, 1 for relevant passages.
         rows: float32 `[n, len(WEIGHT_FEATURES)]`, as `weighing.weighable` gives them.
         source: Name of the set; see `SET_WEIGHT`.

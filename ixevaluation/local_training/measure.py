@@ -90,7 +90,9 @@ def ranking_of(item: Scored, searcher: Searcher) -> Ranking | None:
     pool = np.unique(
         np.concatenate([np.argsort(-own)[: POOL[0]], np.argsort(-mixed)[: POOL[1]], np.flatnonzero(relevant)])
     )
-    return Ranking(own[pool], added[pool], relevant[pool].astype(float), words.rows, example.source)
+    return Ranking(
+        own[pool], added[pool] * item.scores.need, relevant[pool].astype(float), words.rows, example.source
+    )
 
 
 def measure_search(

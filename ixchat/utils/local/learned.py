@@ -21,8 +21,8 @@ from ixrag.words import folded, words
 
 WINDOW_TURNS = 6  # topics are named early and meant for long; two turns lose one antecedent in eight
 MIN_NEED = 0.82  # from here on about one stand-alone turn in thirteen is changed (weights.md)
-MIN_NEED_WEIGHED = 0.2  # a weighed word only moves passages that the message likes already
-MIN_WEIGHT = 0.02  # lighter words only break ties, as often wrongly as rightly
+MIN_NEED_WEIGHED = 0.0  # a weight is a share of `need` already: the less is lacking, the less it moves
+MIN_WEIGHT = 0.005  # lighter words move nothing and cost their posting lists
 MAX_WORDS_ADDED = 2
 MIN_SHARE = 0.05
 GROUNDING_S = 0.03  # longest wait for the passages behind earlier answers
@@ -59,7 +59,7 @@ def missing_words(
     if passages:
         ground = ground_words(answers_to_ground(spoken), passages, lexicon.code)
     weighed = weighable(features, scores.need, scores.share, scores.term, ground, rarity)
-    weights = scorer.weigh(weighed.rows).tolist()
+    weights = scorer.weigh(weighed.rows, scores.need).tolist()
     shares = [*scores.share.tolist(), *[0.0] * (len(weights) - len(scores.share))]
     company = set(folded(turn.company_name).split())
     least = MIN_SHARE * scores.need

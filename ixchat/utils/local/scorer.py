@@ -69,16 +69,18 @@ class Scorer:
         odds /= odds.sum()
         return Scores(float(1 - odds[-1]), odds[:-1], term)
 
-    def weigh(self, rows: Floats) -> Floats:
+    def weigh(self, rows: Floats, need: float) -> Floats:
         """Weights of words beside the message's own in a lexical search, float32 `[n]`; 1 is as good as typed.
 
         Args:
             rows: float32 `[n, len(WEIGHT_FEATURES)]`, as `weighing.weighable` gives them.
+            need: Probability that the message lacks anything: a word is worth that share of what it would be
+                worth if it were certain.
         """
         w = self.weights
         columns = standardised(rows, w["weight_mean"], w["weight_scale"])
         logs = columns @ w["weight"] + w["weight_bias"][0]
-        return np.asarray(np.exp(np.clip(logs, *LOG_WEIGHT_RANGE)), np.float32)
+        return np.asarray(need * np.exp(np.clip(logs, *LOG_WEIGHT_RANGE)), np.float32)
 
 
 def standardised(values: Floats, mean: Floats, scale: Floats) -> Floats:
