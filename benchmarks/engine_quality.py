@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.engine_data import Pool, canard, mtrag
 from benchmarks.engine_scores import Score, print_difference, print_table, scored
-from ixchat.engine import MIN_NEED
 from ixchat.nodes.deps import Deps
 from ixchat.nodes.intent_policy import choose_by_intent
 from ixchat.nodes.knowledge_retriever import Plan, keep_because, retrieve
@@ -135,7 +134,7 @@ async def _search_all(
     def gated(turn: Turn, deps: Deps) -> Plan:
         return choose_by_intent(turn, deps, gate)
 
-    weigh = WordWeigher(Rarity.of(passage.text for passage in pool.passages), whole, min_need=MIN_NEED)
+    weigh = WordWeigher(Rarity.of(passage.text for passage in pool.passages), whole)
 
     def weighed(turn: Turn, deps: Deps) -> Plan:
         return replace(gated(turn, deps), weigh=weigh if turn.messages else None)

@@ -36,7 +36,6 @@ from ixrag.search.telemetry import JsonlSink, RecordSink
 
 COLLECTION = "ix-passages"
 FOLDER = "engine"  # beside the LightRAG index of a knowledge base
-MIN_NEED = 0.5  # two of three indexes read meaning already: words help where the message surely leans
 COUNTED_PASSAGES = 5_000  # enough to tell rare words from common ones
 GRACE_S = 0.005  # a variant that is late and will not stop holds the search no longer than this
 
@@ -114,7 +113,7 @@ async def open_engine(
         weigh = None
         if settings.models.query_reference.is_learned:
             rarity = await asyncio.to_thread(_rarity, passages)
-            weigh = WordWeigher(rarity, retriever, min_need=MIN_NEED)
+            weigh = WordWeigher(rarity, retriever)
     except BaseException:
         await index.close()
         raise

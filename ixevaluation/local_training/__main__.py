@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ixchat.utils.local.learned import MIN_NEED, MIN_NEED_WEIGHED, MIN_WEIGHT
+from ixchat.utils.local.learned import MIN_NEED, MIN_WEIGHT
 from ixchat.utils.local.scorer import FEATURES, WEIGHTS_FILE, Scorer
 from ixevaluation.local_training.card import Report, card
 from ixevaluation.local_training.data import FOLDS, Example, indexes, read_examples, read_passages
@@ -135,12 +135,12 @@ def typed(most: int, need: float) -> Added:
 
 
 ARMS: Mapping[str, Added] = {
-    "as shipped": weighted(MIN_NEED_WEIGHED, MIN_WEIGHT),
+    "as shipped": weighted(0.0, MIN_WEIGHT),
     "every word": weighted(0.0, 0.0),
     "need ≥ 0.2": weighted(0.2, MIN_WEIGHT),
     "need ≥ 0.5": weighted(0.5, MIN_WEIGHT),
     "need ≥ 0.82": weighted(MIN_NEED, MIN_WEIGHT),
-    "words of the conversation alone": weighted(MIN_NEED_WEIGHED, MIN_WEIGHT, unsaid=False),
+    "words of the conversation alone": weighted(0.0, MIN_WEIGHT, unsaid=False),
     "one word typed, need ≥ 0.82": typed(1, MIN_NEED),
     "two words typed, need ≥ 0.82": typed(2, MIN_NEED),
     "two words typed, need ≥ 0.5": typed(2, 0.5),

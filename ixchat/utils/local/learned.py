@@ -21,7 +21,6 @@ from ixrag.words import folded, words
 
 WINDOW_TURNS = 6  # topics are named early and meant for long; two turns lose one antecedent in eight
 MIN_NEED = 0.82  # from here on about one stand-alone turn in thirteen is changed (weights.md)
-MIN_NEED_WEIGHED = 0.0  # a weight is a share of `need` already: the less is lacking, the less it moves
 MIN_WEIGHT = 0.005  # lighter words move nothing and cost their posting lists
 MAX_WORDS_ADDED = 2
 MIN_SHARE = 0.05
@@ -93,8 +92,6 @@ class WordWeigher:
         rarity: RarityOf,
         retriever: WordSearch | None = None,
         scorer: Scorer | None = None,
-        *,
-        min_need: float = MIN_NEED_WEIGHED,
     ) -> None:
         """Weigh for one tenant.
 
@@ -102,10 +99,8 @@ class WordWeigher:
             rarity: Of its passages.
             retriever: Searches them; None goes without the passages behind earlier answers.
             scorer: Default: the one that comes with the package.
-            min_need: Probability that the message lacks anything, from which words are weighed.
         """
         self._rarity, self._retriever, self._scorer = rarity, retriever, scorer
-        self._min_need = min_need
         self._behind: OrderedDict[str, list[str]] = OrderedDict()
 
     async def __call__(self, turn: Turn) -> Missing:
@@ -118,8 +113,6 @@ class WordWeigher:
         except Exception as error:  # the passages are a help: without them the conversation is read alone
             problem = type(error).__name__
         missing = missing_words(turn, self._rarity, self._scorer, passages=passages)
-        if missing.need < self._min_need:
-            return Missing(missing.need, problem=problem)
         kept = [word for word in missing.words if word.weight >= MIN_WEIGHT]
         return Missing(missing.need, tuple(sorted(kept, key=lambda word: -word.weight)), problem)
 
