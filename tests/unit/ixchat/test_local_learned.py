@@ -16,6 +16,7 @@ from ixchat.utils.local.features import (
 from ixchat.utils.local.learned import append_missing_words, missing_words
 from ixchat.utils.local.lexicon import lexicons
 from ixchat.utils.local.scorer import Scorer, read_scorer, shipped_scorer
+from ixchat.utils.local.weighing import WEIGHT_FEATURES
 from ixchat.utils.resolution import Message, Turn
 from ixinfra.errors import ConfigError
 from ixrag.rarity import Rarity
@@ -122,6 +123,13 @@ def test_the_scorer_agrees_with_the_network_written_out_word_by_word() -> None:
     total = sum(np.exp([*logits, nothing]))
     assert scores.need == pytest.approx(1 - np.exp(nothing) / total, abs=1e-4)
     assert scores.share == pytest.approx(np.exp(logits) / total, abs=1e-4)
+
+
+def test_a_word_weighs_its_share_of_the_probability_that_anything_is_missing() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, len(WEIGHT_FEATURES))).astype(np.float32)
+    sure, unsure, none = (shipped_scorer().weigh(rows, need) for need in (1.0, 0.25, 0.0))
+    assert np.allclose(unsure, sure / 4)
+    assert not none.any()
 
 
 def test_weights_for_other_features_are_refused() -> None:
