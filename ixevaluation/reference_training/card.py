@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ixchat.utils.local.antecedents import describe_antecedents
 from ixchat.utils.local.reference import MIN_PROBABILITY, MIN_UNPOINTED, ReferenceScorer, choose_reference
 from ixchat.utils.local.rules import rule_on_reference
 from ixevaluation.follow_ups import Company, FollowUp
@@ -18,6 +19,8 @@ Decide = Callable[[FollowUp, NameIndex, NameProfiles | None], str | None]
 
 Row = tuple[str, str, Counter[str], int]
 """Whose follow-ups, who decided, how often with which outcome, and how many of them need no name."""
+
+POINTS, NOTHING_POINTS = "something points", "nothing points"
 
 HEAD = """# The reference scorer
 
@@ -59,7 +62,11 @@ def card(
     scorers = [(company, unseen[company.key]) for company in dev] + [
         (company, shipped) for company in holdout
     ]
-    lines += _table("By language, passages known", list(_by_language(scorers)))
+    lines += _table(
+        "By language, passages known", list(_by(scorers, _language, ("fr", "en", "es", "it", "de")))
+    )
+    by_pointing = list(_by(scorers, _pointing, (POINTS, NOTHING_POINTS)))
+    lines += _table("By whether the message points at anything, passages known", by_pointing)
     lines += _table("Stress pairs, names alone", _stress(unseen["stress"], shipped))
     lines += _table("Companies that taught it, passages known", list(_seen(dev, shipped)))
     return "\n".join(lines)
@@ -91,17 +98,29 @@ def _deciders(scorer: ReferenceScorer) -> tuple[tuple[str, Decide], ...]:
     )
 
 
-def _by_language(
+def _by(
     rows: Sequence[tuple[Company, ReferenceScorer]],
+    of: Callable[[FollowUp, Company], str],
+    order: Sequence[str],
 ) -> Iterator[Row]:
-    for lang in ("fr", "en", "es", "it", "de"):
+    """Follow-ups of every company by some property, in the given order of its values."""
+    for value in order:
         counts, keeps = Counter[str](), 0
         for company, scorer in rows:
-            own = [row for row in company.follow_ups if row.lang == lang]
+            own = [row for row in company.follow_ups if of(row, company) == value]
             counts += _count(own, company, _learned(scorer, knows=True))
             keeps += _keeps(own)
         if keeps:
-            yield lang, "learned", counts, keeps
+            yield value, "learned", counts, keeps
+
+
+def _language(row: FollowUp, _company: Company) -> str:
+    return row.lang
+
+
+def _pointing(row: FollowUp, company: Company) -> str:
+    found = describe_antecedents(row.turn, company.names)
+    return POINTS if found and found.points else NOTHING_POINTS
 
 
 def _seen(dev: Sequence[Company], scorer: ReferenceScorer) -> Iterator[Row]:
