@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ixchat.utils.history import turn_from
+from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.resolution import Turn
+from ixrag.names import NameIndex
+from ixrag.profiles import NameProfiles
+from ixrag.sample import sample_corpus
 from ixrag.search.encoders import Text
 
 MAX_WORDS = 110  # of a passage: its beginning, for every index alike
@@ -54,6 +58,14 @@ def canard(folder: Path, questions: int, distractors: int) -> Pool:
         _rows(folder / "dev" / "retrieval-canard.jsonl"), key=lambda row: _hash(row["conversation"])
     )
     return _pool("canard", rows[:questions], [folder / "passages" / "canard.jsonl"], distractors)
+
+
+def sample_resolver() -> LocalResolver:
+    """What decides on the bundled sample where no model is configured."""
+    corpus = sample_corpus()
+    names = NameIndex(corpus.entities)
+    profiles = NameProfiles.of((passage.content for passage in corpus.passages), names)
+    return LocalResolver(names, learned=True, profiles=profiles)
 
 
 def _pool(name: str, rows: Sequence[dict[str, Any]], paths: Sequence[Path], distractors: int) -> Pool:

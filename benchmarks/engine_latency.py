@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.engine_data import sample_resolver
 from benchmarks.engine_synthetic import DIM, LANGUAGE, PORTION, Synthetic
 from benchmarks.timing import table
 from ixchat.nodes.deps import Deps
 from ixchat.nodes.knowledge_retriever import choose, retrieve
 from ixchat.utils.intent_gate import IntentGate
-from ixchat.utils.local.resolver import LocalResolver
 from ixchat.utils.resolution import Turn
 from ixevaluation.dataset import load_set
 from ixinfra.config.settings import EmbeddingConfig
@@ -128,7 +128,7 @@ def _build(folder: Path, passages: int, record: Path) -> None:
 
 
 def _deps(index: EmbeddedIndex, encoders: Encoders) -> Deps:
-    resolver = LocalResolver(sample_corpus().entities)
+    resolver = sample_resolver()
     splitting = QueryUnderstandingPipeline(decomposer=HeuristicQueryDecomposer())
     glossary = InMemoryGlossary(
         {entity.name: list(entity.aliases) or [entity.type] for entity in sample_corpus().entities}

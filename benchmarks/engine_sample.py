@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.engine_data import sample_resolver
 from benchmarks.engine_languages import TREATMENTS, Treated, embedded_once
 from benchmarks.engine_scores import Score, print_difference, print_table, scored
 from ixchat.nodes.deps import Deps
 from ixchat.nodes.intent_policy import choose_by_intent
 from ixchat.nodes.knowledge_retriever import keep_because, retrieve
 from ixchat.utils.intent_gate import IntentGate
-from ixchat.utils.local.resolver import LocalResolver
+from ixchat.utils.local.learned import WordWeigher
 from ixevaluation.dataset import Item, load_set
 from ixrag.query import HeuristicQueryDecomposer, InMemoryGlossary, QueryUnderstandingPipeline
+from ixrag.rarity import Rarity
 from ixrag.sample import sample_corpus
 from ixrag.search.encoders import Encoders, Text
 from ixrag.search.engine import HybridRetriever, Limits
@@ -100,7 +102,8 @@ async def _conversations(engine: HybridRetriever) -> None:
             "expand": QueryUnderstandingPipeline(glossary=glossary),
         },
     )
-    resolver, gate = LocalResolver(entities), IntentGate()
+    resolver, gate = sample_resolver(), IntentGate()
+    weigh = WordWeigher(Rarity.of(passage.content for passage in sample_corpus().passages), whole)
     deps = Deps(whole, text_resolver=resolver.search_query, reference_resolver=resolver.reference)
     own = replace(keep_because("gate_declined"), retriever=whole)
     scores: dict[str, list[Score]] = defaultdict(list)
@@ -109,7 +112,8 @@ async def _conversations(engine: HybridRetriever) -> None:
             if not item.is_labelled:
                 continue
             turn = item.turn()
-            for arm, plan in (("own words", own), ("engine", choose_by_intent(turn, deps, gate))):
+            ships = replace(choose_by_intent(turn, deps, gate), weigh=weigh if turn.messages else None)
+            for arm, plan in (("own words", own), ("engine", ships)):
                 found = await retrieve(turn, deps, plan)
                 kinds = (name, item.mode)
                 scores[arm].append(scored(found.documents, item.relevant, kinds, item.cluster))
