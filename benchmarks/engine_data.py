@@ -65,7 +65,7 @@ def sample_resolver() -> LocalResolver:
     corpus = sample_corpus()
     names = NameIndex(corpus.entities)
     profiles = NameProfiles.of((passage.content for passage in corpus.passages), names)
-    return LocalResolver(names, learned=True, profiles=profiles)
+    return LocalResolver(names, learned=True, profiles=lambda: profiles)
 
 
 def _pool(name: str, rows: Sequence[dict[str, Any]], paths: Sequence[Path], distractors: int) -> Pool:

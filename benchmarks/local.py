@@ -60,7 +60,7 @@ def main() -> None:
         profiles = NameProfiles.of(_passages(rng, entities), index)
         print(f"    profiles of {PASSAGES} passages: built in {time.perf_counter() - started:.2f} s")
         resolver = LocalResolver(index)
-        learned = LocalResolver(index, learned=True, profiles=profiles)
+        learned = LocalResolver(index, learned=True, profiles=lambda profiles=profiles: profiles)
         french = [_french(rng, entities) for _ in turns]
         _report("reference by rules", _blocking(resolver.reference), turns)
         _report("reference by rules, French", _blocking(resolver.reference), french)

@@ -4,7 +4,6 @@ but for `ixchat.understanding`, which is asked here."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from langgraph.runtime import Runtime
 
 from ixchat.chat_routing import chat_model
 from ixchat.engine import open_engine
+from ixchat.late_profiles import LateProfiles
 from ixchat.nodes.ahead import AheadBudget
 from ixchat.nodes.answer import write_answer
 from ixchat.nodes.deps import Resolvers
@@ -46,12 +46,9 @@ from ixinfra.errors import UnknownTenantError
 from ixinfra.tracing import Tracer, build_tracer
 from ixrag.lightrag.knowledge_base import KnowledgeBase, build_knowledge_base, open_knowledge_base
 from ixrag.lightrag.langgraph_retriever import LightRAGRetriever
-from ixrag.profiles import MAX_PASSAGES, NameProfiles
 from ixrag.query.given_vectors import GivenVectors
 from ixrag.query.rewrite_cache import RewriteCache
 from ixrag.sample import SAMPLE_NAME, sample_corpus
-
-logger = logging.getLogger(__name__)
 
 DEADLINE_MARGIN_S = 0.05  # the route's own limit comes first; the node's is for a resolver that ignores it
 
@@ -183,7 +180,8 @@ async def open_tenant(
         tenant_id=tenant_id,
         company_name=tenant.company_name,
     )
-    local = await local_resolvers(settings, base)
+    profiles = LateProfiles(base)
+    local = local_resolvers(settings, base, profiles)
     routed = build_resolvers(models, local)
     deps = Deps(
         understanding.around(retriever) if understanding else retriever,
@@ -205,10 +203,17 @@ async def open_tenant(
     )
 
     async def close() -> None:
+        await profiles.close()
         await base.close()
         if understanding:
             await understanding.close()
 
+    if models.query_reference.is_learned:
+        try:
+            await profiles.start()
+        except BaseException:
+            await close()
+            raise
     if tenant.retriever == "hybrid":
         return await _on_engine(OpenTenant(deps, close), settings, base, plain_embedder, announce)
     return OpenTenant(deps, close, base.is_newest)
@@ -252,21 +257,11 @@ async def _on_engine(
     return OpenTenant(deps, close)
 
 
-async def local_resolvers(settings: Settings, base: KnowledgeBase) -> Resolvers:
+def local_resolvers(settings: Settings, base: KnowledgeBase, profiles: LateProfiles) -> Resolvers:
     """The resolvers that need no model: rules, learned weights, and what the knowledge base says of its names."""
     learned = settings.models.query_reference.is_learned
-    profiles = await _profiles(base) if learned else None
     local = LocalResolver(base.name_index, learned=learned, profiles=profiles)
     return Resolvers(text=local.search_query, keywords=local.keyword_query, reference=local.reference)
-
-
-async def _profiles(base: KnowledgeBase) -> NameProfiles | None:
-    try:
-        texts = [text for _, text in await base.passages(MAX_PASSAGES)]
-        return await asyncio.to_thread(NameProfiles.of, texts, base.name_index)
-    except Exception as error:  # a help: without it references are decided by the names alone
-        logger.warning("passages of %r could not be read for its names: %s", base.name, type(error).__name__)
-        return None
 
 
 def build_resolvers(models: ModelsConfig, local: Resolvers) -> Resolvers:

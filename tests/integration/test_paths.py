@@ -284,6 +284,28 @@ async def test_a_store_that_loses_its_passages_costs_their_testimony_and_nothing
     assert "secret" not in caplog.text
 
 
+async def test_a_slow_store_of_passages_delays_no_tenant_and_is_left_when_it_closes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = asyncio.Event()
+
+    async def hangs(_base: KnowledgeBase, _most: int | None = None) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(KnowledgeBase, "passages", hangs)
+    tenant = await open_tenant(
+        settings, "advanced", embedder=HashEmbedder(dim=2048), tracer=RecordingTracer()
+    )
+    found = await retrieve(turn_from(FOLLOW_UP, OFFER, "Velmora", "advanced"), tenant.deps)
+    assert found.record["entity"] == "Affluvane"
+    assert not stopped.is_set()
+    await tenant.close()
+    assert stopped.is_set()
+
+
 async def test_the_passages_of_a_knowledge_base_are_read_whole_or_in_part(
     settings: Settings,
 ) -> None:

@@ -120,8 +120,7 @@ def describe_antecedents(
         return None
     before = named_before(spoken, lexicon, index, turn.company_name)
     named = named_in(message, before, index, turn.company_name)
-    in_message = {hit.name for hit in index.find_in(message)}
-    candidates = [each for each in before if each.name not in in_message][:MAX_NAMES]
+    candidates = [each for each in before if each.name not in named.names][:MAX_NAMES]
     view = _View(turn.query, message, spoken, lexicon, candidates)
     if not candidates:
         return Antecedents((), np.zeros((0, len(ANTECEDENT_FEATURES)), np.float32), lexicon.code, view.marker)

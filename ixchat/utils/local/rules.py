@@ -183,11 +183,13 @@ class Named:
         subject: A name that it can be about.
         setting: A name that says where or for whom: an office, a sector.
         company: The company.
+        names: All names in it but the company's.
     """
 
     subject: bool
     setting: bool
     company: bool
+    names: frozenset[str]
 
 
 def named_in(
@@ -202,7 +204,12 @@ def named_in(
     names_subject = len(settings) < len(hits) or any(
         f" {folded(candidate.text)} " in text for candidate in candidates
     )
-    return Named(names_subject, bool(settings), bool(company) and f" {company} " in text)
+    return Named(
+        names_subject,
+        bool(settings),
+        bool(company) and f" {company} " in text,
+        frozenset(hit.name for hit in hits),
+    )
 
 
 @lru_cache(maxsize=1_024)

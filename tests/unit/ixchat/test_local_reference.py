@@ -108,7 +108,7 @@ def test_a_name_less_turn_is_left_to_the_rules() -> None:
 
 
 async def test_the_record_says_who_decided_how_sure_and_why() -> None:
-    local = LocalResolver(NAMES, learned=True, profiles=PROFILES)
+    local = LocalResolver(NAMES, learned=True, profiles=lambda: PROFILES)
     found = await local.reference(turn("Does it run on old phones?", "A time clock?", "Pointavel does that."))
     assert found.query == "Does it run on old phones? — Pointavel"
     assert found.trace["model"] == "local:learned"

@@ -45,7 +45,7 @@ def resolver(*, learned: bool = False) -> LocalResolver:
     corpus = sample_corpus()
     index = NameIndex(corpus.entities)
     profiles = NameProfiles.of((passage.text for passage in corpus.passages), index)
-    return LocalResolver(index, learned=learned, profiles=profiles)
+    return LocalResolver(index, learned=learned, profiles=lambda: profiles)
 
 
 @cache

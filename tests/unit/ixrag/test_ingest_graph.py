@@ -143,4 +143,7 @@ def test_any_text_gives_a_corpus_that_holds_together(texts: list[str]) -> None:
         for n, text in enumerate(texts)
     ]
     found, joined = find_graph(cuts)
-    Corpus(tuple(one.passage for one in cuts), found, joined)
+    corpus = Corpus(tuple(one.passage for one in cuts), found, joined)
+    assert {end for one in corpus.relations for end in (one.source, one.target)} <= {
+        one.name for one in corpus.entities
+    }
