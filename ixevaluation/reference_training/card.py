@@ -34,7 +34,7 @@ and the companies of `follow-ups`; and from {strangers} messages that stand alon
 Each counts half with the words of the company's passages and half without, as tenants have them or not.
 
 No table shows a decision on a company that taught it, but for the last: every row is decided by a scorer that saw
-nothing of that company. "Unneeded" is a name added where none was needed, of the turns that need none.
+nothing of that company, but for stress dialogues about Velmora. "Unneeded" is a name added where none was needed, of the turns that need none.
 
 """
 
